@@ -38,7 +38,7 @@ bool tug_attend_sees(const struct tug_engine *engine, const struct tug_attention
            atomic_load_explicit(&engine->offload.lookout.sees, memory_order_relaxed);
 }
 
-static bool only_services(void) {
+bool tug_attend_only_services(void) {
     return atomic_load_explicit(&tug_attendance, memory_order_relaxed) ==
            atomic_load_explicit(&tug_attended_services, memory_order_relaxed);
 }
@@ -53,7 +53,7 @@ static enum poll poll(struct tug_engine *engine, struct tug_attention *attention
     attention->served |= moved;
     if (moved)
         return POLL_BUSY;
-    if (only_services()) /* they know; nothing need be guessed */
+    if (tug_attend_only_services()) /* they know; nothing need be guessed */
         return POLL_EMPTY;
     if (took < attention->empty_ns)
         attention->empty_ns = took;
@@ -129,7 +129,8 @@ void tug_engine_be_prompt(int change) {
  * for a while are looked after less and less often: an idle process costs next to nothing. */
 static int64_t quiet_pace(const struct tug_engine *engine, struct tug_attention *attention,
                           bool effect) {
-    bool may_wait = only_services() && atomic_load_explicit(&prompt, memory_order_relaxed) == 0;
+    bool may_wait =
+        tug_attend_only_services() && atomic_load_explicit(&prompt, memory_order_relaxed) == 0;
     attention->quiet = effect || !may_wait ? 0 : attention->quiet + 1;
     const int64_t tick_ns =
         tug_attend_sees(engine, attention) ? tug_sleep_slower(TUG_FEW) : TUG_TICK_NS;

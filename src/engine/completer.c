@@ -130,7 +130,7 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
     struct tug_prepared prepared = tug_sleeper_prepare(&engine->driver, NULL, false);
     bool watched = tug_sleeper_watch(engine, &engine->driver, &prepared);
     bool idle = engine->nactive == 0 && engine->services == NULL;
-    limit_ns = tug_wait_limit(watched || idle, limit_ns);
+    limit_ns = tug_wait_limit(watched || idle, !idle && engine->seldom, limit_ns);
     limit_ns = tug_notes_want(&engine->driver, TUG_NOTES_DRIVER, limit_ns);
     if (tug_driver_round(engine))
         return true;

@@ -54,6 +54,7 @@ struct tug_service {
                               there are none from outside */
     bool bell_shared;
     int descriptor; /* readable while there are news, once armed; -1: none */
+    bool seldom;    /* set by arm(): something may come besides that does not ring, seldom */
     bool attended;  /* arm() is false: the offload thread has to look in while nobody drives (where
                        there is no such thread, the engine sets it) */
     /* the engine's own */

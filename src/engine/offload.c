@@ -143,8 +143,9 @@ static void drive(struct tug_engine *engine) {
         if (tug_backoff_step(&backoff))
             continue;
         bool attended = tug_engine_attended();
+        const bool host = attended && !tug_attend_only_services();
         (void)tug_driver_sleep(engine, engine->may_drive, NULL, NULL,
-                               attended || tug_suspend_any() ? TUG_TICK_NS : -1);
+                               host || tug_suspend_any() ? TUG_TICK_NS : -1);
         tug_suspend_stir(true);
         if (attended)
             engine->config.host_poll();
@@ -280,9 +281,10 @@ static void drive_if_deserted(struct tug_engine *engine, struct tug_observed *se
     seen->looked = true;
 }
 
-/* To the next beat: callers who have looked once are relied on until then. */
+/* To the next beat: callers who have looked once are relied on until then, if that is not long. */
 static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
-    const uint64_t until = tug_clock_ns() + (uint64_t)limit_ns;
+    const int64_t most_ns = tug_sleep_slower(TUG_FEW);
+    const uint64_t until = tug_clock_ns() + (uint64_t)(limit_ns < most_ns ? limit_ns : most_ns);
     tug_notes_want_not(TUG_NOTES_OFFLOAD);
     tug_lease_turn(&engine->news, TUG_LEASE_FRESH, until);
     tug_lease_turn(&engine->host, TUG_LEASE_FRESH, until);
@@ -345,6 +347,7 @@ static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
         return;
     seen->vain = attention->vain >= TUG_HABIT && !tug_engine_hears(engine);
     seen->host_ns = tug_engine_attended() ? attention->pace_ns : -1;
+    seen->told = seen->watched && tug_attend_only_services();
     seen->quiet = tug_sleep_is_quiet(seen) ? seen->quiet + 1 : 0;
     const struct tug_sleep_plan plan = tug_sleep_plan(seen);
     sleep_as_planned(engine, beat, &plan, &prepared);

@@ -1,5 +1,8 @@
 #include "engine/plan.h"
 
+/* Looks for what comes seldom are so far apart. */
+static const int64_t seldom_ns = (int64_t)TUG_HABIT * TUG_TICK_NS;
+
 /* Who posts a stream of operations looks for the answers as well; who has started a job may have
  * gone to compute, and is looked after soon until it has come back for a few beats in a row. */
 static bool may_be_deserted(const struct tug_observed *seen) {
@@ -44,7 +47,9 @@ struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen) {
         return seen->suspended
                    ? (struct tug_sleep_plan){TUG_SLEEP_WATCH, tug_sleep_slower(TUG_FEW - 1)}
                    : (struct tug_sleep_plan){TUG_SLEEP_DEEP, -1};
-    if (seen->host_ns >= 0 && !(seen->out && limit_ns < seen->host_ns))
+    if (seen->host_ns >= 0 && seen->told && !is_others(seen) && !seen->out)
+        limit_ns = seldom_ns;
+    else if (seen->host_ns >= 0 && !(seen->out && limit_ns < seen->host_ns))
         limit_ns = seen->host_ns;
     return (struct tug_sleep_plan){is_others(seen) ? TUG_SLEEP_TIMED : TUG_SLEEP_WATCH, limit_ns};
 }
@@ -71,6 +76,7 @@ uint32_t tug_wait_dear_starts(uint32_t dear, int64_t took_ns, uint32_t nwaiting)
     return dear + TUG_HABIT <= TUG_FEW * TUG_HABIT ? dear + TUG_HABIT : TUG_DEAR_WAITS;
 }
 
-int64_t tug_wait_limit(bool told, int64_t limit_ns) {
-    return told || (limit_ns >= 0 && limit_ns < TUG_GLANCE_NS) ? limit_ns : TUG_GLANCE_NS;
+int64_t tug_wait_limit(bool told, bool seldom, int64_t limit_ns) {
+    const int64_t most_ns = !told ? TUG_GLANCE_NS : seldom ? seldom_ns : -1;
+    return most_ns < 0 || (limit_ns >= 0 && limit_ns < most_ns) ? limit_ns : most_ns;
 }

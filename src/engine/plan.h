@@ -67,7 +67,10 @@
  *     microsecond: it looks at the host again (with 24 and with 1, one node, lower quartiles: a
  *     put and flush of 8 bytes 0.59 and 0.62 us, of 4 KiB 0.87 and 1.08, a get 0.69 and 0.89; 24
  *     and 32 are not told apart);
- *   - commands have kept a driver awake so often: it yields. Not told from its neighbours. */
+ *   - commands have kept a driver awake so often: it yields. Not told from its neighbours;
+ *   - so many beats have passed: what wakes nobody and comes seldom is looked for, such as the
+ *     host's messages by which verbs connects, when all peers are connected. Not tuned: what they
+ *     mend then has taken seconds to fail. */
 #define TUG_HABIT 32
 
 /* A driver whom sockets wake yields so long before it sleeps. A single yield that takes longer has
@@ -131,8 +134,10 @@ struct tug_observed {
     bool watched;    /* news of all of them end a sleep without a limit */
     bool vain;       /* the lookout has often woken it for what callers had taken already */
     int64_t host_ns; /* to the next poll of the host; < 0: none is due */
-    bool suspended;  /* waits without a thread stand there: what nobody tells of may end them */
-    unsigned quiet;  /* beats in a row with nothing to do */
+    bool told;      /* that is for services' sake alone, and news of these end a sleep, too, but for
+                       what comes seldom */
+    bool suspended; /* waits without a thread stand there: what nobody tells of may end them */
+    unsigned quiet; /* beats in a row with nothing to do */
 };
 
 struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen);
@@ -172,8 +177,8 @@ bool tug_wait_lets_start(uint32_t dear);
 uint32_t tug_wait_dear_starts(uint32_t dear, int64_t took_ns, uint32_t nwaiting);
 
 /* How long it sleeps at most, where it would sleep limit_ns (< 0: without a limit). told: whatever
- * it looks after wakes it. */
-int64_t tug_wait_limit(bool told, int64_t limit_ns);
+ * it looks after wakes it; seldom: but for what comes seldom. */
+int64_t tug_wait_limit(bool told, bool seldom, int64_t limit_ns);
 
 /* Is there nothing that the thread would have to come back for by itself? */
 bool tug_sleep_is_quiet(const struct tug_observed *seen);

@@ -60,6 +60,7 @@ struct tug_engine {
     _Atomic uint64_t *_Atomic looks_until; /* lease for peers: tug_engine_show_looking() */
     uint64_t said_ns;                      /* when that was said; holder only */
     bool muted;                            /* tug_services_mute(); holder only */
+    bool seldom;                           /* of services that were armed last; holder only */
     bool left; /* since the last poll from outside one from inside the host has left something to
                   it; holder only */
     uint64_t left_ns; /* when the offload thread was last woken for that; holder only */
@@ -236,6 +237,9 @@ struct tug_attention {
 
 /* True while what comes to the host is expected to wake the thread where it sleeps: then beats are
  * for the rest. */
+/* Are services all that is attended? */
+bool tug_attend_only_services(void);
+
 bool tug_attend_sees(const struct tug_engine *engine, const struct tug_attention *attention);
 
 /* One beat of polling the host, if anything is attended; sets the pace. */

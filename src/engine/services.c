@@ -93,10 +93,12 @@ static void count_lost(const struct tug_engine *engine, struct tug_service *serv
 
 bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper) {
     bool all = true;
+    engine->seldom = false;
     for (struct tug_service *service = engine->services; service; service = service->next) {
         if (is_dormant(engine, service))
             continue;
         all &= descriptor_wakes(service, sleeper) && service->arm(service);
+        engine->seldom |= service->seldom;
         count_lost(engine, service);
     }
     return all;

@@ -77,7 +77,10 @@ static bool service_busy(struct tug_service *service) {
 }
 
 static bool service_arm(struct tug_service *service) {
-    return tug_fabric_arm(&of_service(service)->fabric);
+    struct tug_fabric *fabric = &of_service(service)->fabric;
+    const bool armed = tug_fabric_arm(fabric);
+    service->seldom = fabric->seldom;
+    return armed;
 }
 
 static void served(struct tug_fabric *fabric) {

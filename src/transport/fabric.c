@@ -155,11 +155,31 @@ bool tug_fabric_busy(const struct tug_fabric *fabric) {
     return tug_packets_busy(fabric->packets) || (fabric->lone != NULL && tug_lone_out(fabric));
 }
 
+/* Does nothing go by that row but what wires another, which is wired? */
+static bool has_wired(const struct tug_fabric *fabric, unsigned number) {
+    if (tug_transports[number]->make == NULL ||
+        tug_packets_use(fabric->packets, fabric->states[number]))
+        return false;
+    for (unsigned i = 0; i < number; i++) {
+        const struct tug_transport *row = tug_transports[i];
+        if (row->wired != NULL && tug_fabric_carries(fabric, i))
+            return row->wired(fabric->states[i]);
+    }
+    return false;
+}
+
 bool tug_fabric_arm(struct tug_fabric *fabric) {
     bool all = true;
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
-        if (fabric->states[i] != NULL && tug_transports[i]->arm != NULL)
-            all &= tug_transports[i]->arm(fabric->states[i]);
+    fabric->seldom = false;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        if (fabric->states[i] == NULL || tug_transports[i]->arm == NULL ||
+            tug_transports[i]->arm(fabric->states[i]))
+            continue;
+        if (has_wired(fabric, i))
+            fabric->seldom = true;
+        else
+            all = false;
+    }
     return all && tug_packets_arm(fabric->packets);
 }
 

@@ -148,6 +148,9 @@ struct tug_transport {
      * and the two directions between a pair may go by different rows, this one and one with `make`.
      */
     bool wired_by_host;
+    /* Has every process of another node a connection to this one, and has this one asked for none?
+     * Then hardly any of those messages come any more. NULL: no. */
+    bool (*wired)(void *state);
     /* tell: tells the peer a word, which replaces the one before, and wakes it. told: the word that
      * the peer has told last, 0 at first. NULL: there are no such words. */
     void (*tell)(struct tug_wire *wire, uint32_t peer, uint64_t word);
@@ -229,6 +232,8 @@ struct tug_fabric {
     _Atomic uint32_t lost;     /* processes to which the way is lost, so far; by the holder */
     _Atomic uint32_t awaiting; /* threads that wait for the end of some operation: none rests */
     bool more_comes; /* the holder is about to post more: a packet with room waits; holder only */
+    bool seldom;     /* when it was armed: besides what rings, messages of the host may come that
+                        wire rows, seldom: it is polled now and then; holder only */
 
     struct tug_memory_table memory;
     struct tug_live *live; /* this process's list of registrations; NULL: none, nor others' */
@@ -299,7 +304,8 @@ void tug_fabric_post(struct tug_fabric *fabric, struct tug_operation *operation)
 void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operation, unsigned from);
 
 /* All rows, and packets: the batch ends here; one poll, true if anything moved; is something out or
- * unsent?; news will ring the fabric's bell. Holder only. */
+ * unsent?; news will ring the fabric's bell, but for those that fabric->seldom says then. Holder
+ * only. */
 void tug_fabric_flush(struct tug_fabric *fabric);
 bool tug_fabric_poll(struct tug_fabric *fabric);
 bool tug_fabric_busy(const struct tug_fabric *fabric);

@@ -80,6 +80,12 @@ static const struct sleep_case sleeps[] = {
      {TUG_SLEEP_TIMED, TICK}},
     /* the host's polls */
     {"a poll is due soon", {.host_ns = 1000}, {TUG_SLEEP_WATCH, 1000}},
+    {"a poll is due for what comes seldom",
+     {.host_ns = TICK, .told = true},
+     {TUG_SLEEP_WATCH, 32 * TICK}},
+    {"a poll is due for what comes seldom, and callers look",
+     {.host_ns = TICK, .told = true, .served = true},
+     {TUG_SLEEP_TIMED, TICK}},
     {"a poll is due late", {.host_ns = 9 * TICK}, {TUG_SLEEP_WATCH, 9 * TICK}},
     {"a poll is due late, and work may be deserted",
      {.host_ns = 9 * TICK, .out = true, .served = true, .steady = 1},
@@ -211,12 +217,16 @@ static void crowds_let_each_other_start_unless_that_is_dear(void **state) {
 
 static void what_does_not_tell_is_looked_at(void **state) {
     (void)state;
-    assert_int_equal(tug_wait_limit(true, -1), -1);
-    assert_int_equal(tug_wait_limit(true, 9 * GLANCE), 9 * GLANCE);
-    assert_int_equal(tug_wait_limit(false, -1), GLANCE);
-    assert_int_equal(tug_wait_limit(false, 9 * GLANCE), GLANCE);
-    assert_int_equal(tug_wait_limit(false, GLANCE / 2), GLANCE / 2);
-    assert_int_equal(tug_wait_limit(false, 0), 0);
+    assert_int_equal(tug_wait_limit(true, false, -1), -1);
+    assert_int_equal(tug_wait_limit(true, false, 9 * GLANCE), 9 * GLANCE);
+    assert_int_equal(tug_wait_limit(true, true, -1), 32 * TICK);
+    assert_int_equal(tug_wait_limit(true, true, 9 * GLANCE), 9 * GLANCE);
+    for (int seldom = 0; seldom < 2; seldom++) {
+        assert_int_equal(tug_wait_limit(false, seldom, -1), GLANCE);
+        assert_int_equal(tug_wait_limit(false, seldom, 9 * GLANCE), GLANCE);
+        assert_int_equal(tug_wait_limit(false, seldom, GLANCE / 2), GLANCE / 2);
+        assert_int_equal(tug_wait_limit(false, seldom, 0), 0);
+    }
 }
 
 int main(void) {

@@ -27,7 +27,8 @@ in_vm() {
     while read -r name seconds command; do
         status=0
         timeout -k 5 "$seconds" bash -c "$command" >"$results/$name.log" 2>&1 </dev/null || status=$?
-        if [ "$status" -eq 124 ]; then echo "took longer than $seconds s" >>"$results/$name.log"; fi
+        # 137: it was killed, as it did not end by itself then (a device lets go of 2 GiB slowly)
+        if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then echo "took longer than $seconds s" >>"$results/$name.log"; fi
         echo "$status" >"$results/$name.status"
         echo "$name: $status"
     done <"$cases"

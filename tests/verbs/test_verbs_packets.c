@@ -27,8 +27,13 @@ static void *make_none(struct tug_fabric *fabric) {
     return NULL;
 }
 
+static bool rings_not(void *state) {
+    (void)state;
+    return false;
+}
+
 static const struct tug_transport host = {
-    .name = "host", .send = fake_send, .poll = fake_poll, .make = make_none};
+    .name = "host", .send = fake_send, .poll = fake_poll, .make = make_none, .arm = rings_not};
 
 /* Answers twice what was asked. */
 static int called(struct tug_fabric *fabric, struct tug_caller caller, unsigned handler,
@@ -519,6 +524,41 @@ static void arrived_unseen(void **state) {
     assert_true(a->out.sent - sent <= 1); /* an acknowledgement, perhaps, and no packet again */
 }
 
+/* Who sleeps is woken by the completion channel, and looks for the host's messages seldom, from
+ * when both are connected until packets go by them. */
+static void sleeps(void **state) {
+    (void)state;
+    struct record records[2];
+    round_both();
+    assert_false(tug_fabric_arm(&a->fabric) || tug_fabric_arm(&b->fabric));
+    post_message(a, 8, &records[0]);
+    tug_fabric_flush(&a->fabric);
+    assert_false(tug_fabric_arm(&a->fabric)); /* it has asked */
+    wire_up();
+    for (unsigned i = 0; i < 10; i++) {
+        while (tug_fabric_poll(&a->fabric) || tug_fabric_poll(&b->fabric))
+            ;
+        const uint32_t key = tug_bell_prepare(&bells[1]);
+        assert_true(tug_fabric_arm(&b->fabric));
+        assert_true(b->fabric.seldom);
+        assert_false(tug_fabric_poll(&b->fabric));
+        post_message(a, 8, &records[0]);
+        tug_fabric_flush(&a->fabric);
+        const uint64_t before = tug_clock_ns();
+        tug_bell_wait(&bells[1], key, 20000000000, false);
+        assert_true(tug_clock_ns() - before < 15000000000u);
+        finish();
+        assert_true(tug_fabric_arm(&a->fabric) && a->fabric.seldom);
+    }
+    assert_int_equal(host_messages(), 4);
+    lose_device(a);
+    post_message(b, 8, &records[1]);
+    finish();
+    post_message(a, 8, &records[0]);
+    finish();
+    assert_false(tug_fabric_arm(&a->fabric) || tug_fabric_arm(&b->fabric));
+}
+
 /* A packet that the device has taken and the peer has not got is a peer that is lost. */
 static void packet_gone(void **state) {
     (void)state;
@@ -555,6 +595,7 @@ int main(int argc, char **argv) {
         CASE(both_devices_gone),
         CASE(packet_gone),
         CASE(arrived_unseen),
+        CASE(sleeps),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

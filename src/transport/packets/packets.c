@@ -188,6 +188,7 @@ uint32_t tug_packets_yields(void *receiver, uint32_t peer) {
     if (stream->from != NULL)
         (void)tug_packets_detour(packets, stream->from);
     stream->from = NULL;
+    packets->detours = true;
     return stream->taken;
 }
 
@@ -319,6 +320,10 @@ bool tug_packets_arm(const struct tug_packets *packets) {
             return false;
     }
     return true;
+}
+
+bool tug_packets_use(const struct tug_packets *packets, const struct tug_wire *wire) {
+    return packets->detours || wire->pool.nout > 0;
 }
 
 int tug_packets_descriptor(struct tug_packets *packets, bool watch) {

@@ -196,6 +196,7 @@ struct tug_packets {
     unsigned nwires;
     bool hears_words;            /* peers tell words by some wire */
     bool batches;                /* what goes by some wire waits there for the end of a batch */
+    bool detours;                /* something goes or comes by a row that can be made alone */
     bool inside;                 /* all wires may be polled from inside the host */
     struct tug_stream **streams; /* by rank; NULL: nothing went or came so far */
     struct tug_stream *all;
@@ -216,6 +217,9 @@ void tug_packets_flush(struct tug_packets *packets);
 bool tug_packets_poll(struct tug_packets *packets);
 bool tug_packets_busy(const struct tug_packets *packets);
 bool tug_packets_arm(const struct tug_packets *packets);
+
+/* Has anything gone or come by that wire, of a row that can be made alone, but what wires rows? */
+bool tug_packets_use(const struct tug_packets *packets, const struct tug_wire *wire);
 
 /* Somebody waits for the end of operations: nothing rests any more. */
 void tug_packets_ask(struct tug_packets *packets);

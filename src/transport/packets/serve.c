@@ -362,9 +362,12 @@ static bool may_come_by(const struct tug_stream *stream, const struct tug_wire *
 }
 
 /* All from one peer comes by one wire, which its first packet tells. */
-static bool comes_by(struct tug_stream *stream, struct tug_wire *wire) {
-    if (stream->from == NULL && may_come_by(stream, wire))
+static bool comes_by(struct tug_packets *packets, struct tug_stream *stream,
+                     struct tug_wire *wire) {
+    if (stream->from == NULL && may_come_by(stream, wire)) {
         stream->from = wire;
+        packets->detours |= wire->row->make != NULL;
+    }
     return stream->from == wire;
 }
 
@@ -401,7 +404,7 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
     bool numbered = reader.header.number != 0;
     const bool trailing = reader.header.trailer > 0;
     stream->taken++;
-    if (!comes_by(stream, wire) || (trailing && wire->row->longs.least == 0) ||
+    if (!comes_by(packets, stream, wire) || (trailing && wire->row->longs.least == 0) ||
         !tug_trailer_lets_pass(packets, stream->peer, memory, bytes) ||
         (numbered && reader.header.number != tug_trailer_next_number(stream))) {
         refuse(packets, stream, "it is not the next one");

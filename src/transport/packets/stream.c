@@ -38,6 +38,7 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
         return NULL;
     stream->peer = peer;
     stream->wire = wire_to(packets, peer);
+    packets->detours |= stream->wire->row->make != NULL;
     stream->settled = true;
     stream->waiting_first = stream->waiting_last = TUG_NO_TAG;
     stream->open_first = stream->open_last = TUG_NO_TAG;
@@ -70,6 +71,7 @@ static bool change_wire(struct tug_packets *packets, struct tug_stream *stream) 
         tug_pool_pass(&stream->wire->pool, &to->pool);
     stream->one_way = stream->wire->row->wired_by_host;
     stream->wire = to;
+    packets->detours = true;
     tug_stream_take_credit(stream, stream->credit);
     stream->settled = true;
     tug_stream_touch(packets, stream);

@@ -228,6 +228,38 @@ static bool verbs_arm(void *state) {
     return true; /* what else can come is a control message */
 }
 
+/* To look at more of them before each sleep would cost more than polls of the host. */
+#define WIRED_MOST 256
+
+struct look {
+    uint32_t wired; /* processes whose packets come by verbs */
+    bool by_memory; /* those of the node's do not */
+    bool asks;
+};
+
+static void look_at(void *value, void *d) {
+    const struct tug_verbs_contact *contact = value;
+    const struct tug_verbs_pair *pair = contact->pair;
+    const struct tug_fabric *fabric = contact->view->wire.fabric;
+    struct look *look = d;
+    look->asks |= pair->phase == TUG_PAIR_ASKED || pair->id == 0 || pair->moving > 0;
+    look->wired +=
+        pair->server != NULL && contact->rank != fabric->rank &&
+        (!look->by_memory || tug_fabric_node_rank(fabric, contact->rank) == TUG_ELSEWHERE);
+}
+
+/* Inside a node few ever ask, where packets go by memory there. */
+static bool verbs_wired(void *state) {
+    struct tug_verbs_view *view = state;
+    const struct tug_fabric *fabric = view->wire.fabric;
+    struct look look = {.by_memory = fabric->states[TUG_BY_SHM] != NULL};
+    const uint32_t others = fabric->nranks - (look.by_memory ? fabric->node_size : 1);
+    if (others > WIRED_MOST || view->verbs->nservers < others)
+        return false;
+    tug_table_each(&view->contacts, look_at, &look);
+    return look.wired >= others && !look.asks;
+}
+
 static void verbs_control(void *state, uint32_t peer, const void *data, size_t bytes) {
     struct tug_verbs_view *view = state;
     tug_verbs_pair_control(view, peer, data, bytes);
@@ -271,6 +303,7 @@ const struct tug_transport tug_transport_verbs = {
     .send = tug_verbs_send,
     .carries = verbs_carries,
     .wired_by_host = true,
+    .wired = verbs_wired,
     .tells_of_room = verbs_tells_of_room,
     .meet = tug_verbs_meet,
     .leave = verbs_leave,
