@@ -260,10 +260,11 @@ bool tug_window_attaches(const struct tug_window *window) {
     return window->remote != NULL && window->remote->attachments != NULL;
 }
 
-/* The host, which knows nothing of the memory in a lane of ours, has allowed the question. */
+/* The host, which knows nothing of the memory in a lane of ours, has allowed the question.
+ * MPI_PROC_NULL: the first rank that has any. */
 static void query_direct(const struct tug_direct *direct, int rank, MPI_Aint *size,
                          MPI_Aint *disp_unit, void *baseptr) {
-    if (rank == MPI_PROC_NULL) { /* the first rank that has any */
+    if (rank == MPI_PROC_NULL) {
         for (rank = 0; rank < direct->nranks && direct->targets[rank].size == 0;)
             rank++;
         rank = rank < direct->nranks ? rank : direct->rank;
@@ -274,14 +275,20 @@ static void query_direct(const struct tug_direct *direct, int rank, MPI_Aint *si
 }
 
 /* Until MPI 4.1 only windows of MPI_Win_allocate_shared are asked for, which are never in the
- * packet lane. There the memory of others is not to be loaded from or stored to: it counts as none.
+ * packet lane. There the memory of others is not to be loaded from or stored to: it counts as none,
+ * of the first rank that has any, too.
  */
 static void query_packet(const struct tug_window *window, int rank, MPI_Aint *size,
                          MPI_Aint *disp_unit, void *baseptr) {
     const struct tug_remote *remote = window->remote;
-    const bool own = rank == MPI_PROC_NULL || rank == remote->rank;
+    if (rank == MPI_PROC_NULL) {
+        for (rank = 0; rank < remote->nranks && remote->targets[rank].size == 0;)
+            rank++;
+        rank = rank < remote->nranks ? rank : remote->rank;
+    }
+    const bool own = rank == remote->rank;
     *size = own ? window->size : 0;
-    *disp_unit = remote->targets[own ? remote->rank : rank].disp_unit;
+    *disp_unit = remote->targets[rank].disp_unit;
     *(void **)baseptr = own ? window->base : NULL;
 }
 

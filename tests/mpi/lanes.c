@@ -96,6 +96,15 @@ static bool is_mpi_4_1(void) {
     return version > 4 || (version == 4 && subversion >= 1);
 }
 
+static int window_rank(MPI_Win win) {
+    MPI_Group group;
+    int rank;
+    MUST(MPI_Win_get_group(win, &group));
+    MUST(MPI_Group_rank(group, &rank));
+    MUST(MPI_Group_free(&group));
+    return rank;
+}
+
 static void check_query(MPI_Win win, bool shared, const char *what) {
     MPI_Aint size;
     int unit;
@@ -110,6 +119,26 @@ static void check_query(MPI_Win win, bool shared, const char *what) {
     CHECK(!shared || (size == SIZE && unit == UNIT), "%s: size %ld, unit %d", what, (long)size,
           unit);
     MUST(MPI_Win_set_errhandler(win, MPI_ERRORS_ARE_FATAL));
+}
+
+/* Asked for nobody, MPI answers with the first rank that has memory, or with nothing where that is
+ * out of reach. */
+static void check_query_of_first(MPI_Win win, bool shared, int64_t *mine, const char *what) {
+    MPI_Aint size = 0;
+    int unit;
+    int64_t *first = NULL;
+    MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, window_rank(win), 0, win));
+    *mine = window_rank(win);
+    MUST(MPI_Win_unlock(window_rank(win), win));
+    check_barrier(MPI_COMM_WORLD);
+    MUST(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
+    const int code = MPI_Win_shared_query(win, MPI_PROC_NULL, &size, &unit, &first);
+    MUST(MPI_Win_set_errhandler(win, MPI_ERRORS_ARE_FATAL));
+    CHECK(code == MPI_SUCCESS || !shared, "%s: nobody's memory is refused", what);
+    if (code == MPI_SUCCESS && (shared || size != 0))
+        CHECK(size == SIZE && unit == UNIT && *first == 0, "%s: size %ld, unit %d, of rank %ld",
+              what, (long)size, unit, (long)*first);
+    check_barrier(MPI_COMM_WORLD);
 }
 
 /* ---- beyond the memory of a target ---- */
@@ -195,6 +224,7 @@ static void check_window(MPI_Win win, char *base, int flavor, MPI_Comm comm, con
     check_group_and_name(win, comm, what);
     check_info(win, what);
     check_query(win, flavor == MPI_WIN_FLAVOR_SHARED, what);
+    check_query_of_first(win, flavor == MPI_WIN_FLAVOR_SHARED, (int64_t *)(void *)base, what);
     if (lane_is_direct(win))
         check_range(win, base, check_nranks - 1);
 }
