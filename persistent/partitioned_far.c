@@ -20,9 +20,11 @@
  * engine or the thread that made it ready, tells the host.
  *
  * Few bytes go as a whole when all is ready, to a landing that is free again when the receiver has
- * copied it out. More go to where they belong once the receiver has started its round, which it
- * says. Units that are ready and lie side by side go in one write: at once if they are RUN_LEAST
- * bytes or the last; else they wait a beat for their neighbours, until the engine sends them.
+ * copied it out, which it says with its next start: said at once, it would hold up what the program
+ * sends in answer (by 7 us over TCP). More go to where they belong once the receiver has started
+ * its round, which it says. Units that are ready and lie side by side go in one write: at once if
+ * they are RUN_LEAST bytes or the last; else they wait a beat for their neighbours, until the
+ * engine sends them.
  *
  * A send is over when its data are on their way and its memory may be used again. What is written
  * is acknowledged late (tug_write_signal_params); a peer that is lost is an error of a later round.
@@ -46,6 +48,10 @@
 
 #if MPI_VERSION >= 4
 
+/* What needs no start of the receiver's comes half a round trip sooner: one message of 40 KiB over
+ * TCP in 20 us instead of 36. */
+#define LANDING_MOST ((size_t)65536)
+#define LANDINGS_BYTES ((size_t)262144)
 #define RUN_LEAST ((size_t)65536)
 #define BEAT_NS 100000
 #define WORDS 1024
@@ -92,7 +98,8 @@ struct far {
     uint64_t waiting_ns;     /* in turn: something is ready and waits since then; 0: nothing */
     _Atomic uint32_t marked; /* partitions of this round */
     /* receiver */
-    uint32_t told; /* in turn: the last round that it has opened */
+    uint32_t to_open; /* in turn, or before a round: rounds up to this one are to be opened */
+    uint32_t told;    /* in turn, or before a round: it has opened those up to this one */
 };
 
 static struct far *far_of(struct tug_partitioned *one) {
@@ -313,20 +320,23 @@ static bool tell(struct far *receive, size_t at, const void *data, size_t bytes,
     return tug_try_write_signal_async(context(), &params);
 }
 
-/* The sender may write the rounds up to this one. In turn, or before the round. */
-static void open_to(struct far *receive, uint32_t round) {
-    if (tell(receive, 0, receive, 0, offsetof(struct gate, open), round - receive->told,
-             (struct tug_callback){0}))
-        receive->told = round;
+/* The sender may write the rounds that it is to; again later if there was no room. In turn, or
+ * before the round. */
+static void open_rounds(struct far *receive) {
+    const uint32_t to = receive->to_open;
+    if (receive->told != to && tell(receive, 0, receive, 0, offsetof(struct gate, open),
+                                    to - receive->told, (struct tug_callback){0}))
+        receive->told = to;
 }
 
-/* Opens rounds, again if there was no room; those whose landings are free by halves of them. */
-static void open_rounds(struct far *receive, uint32_t round) {
-    const uint32_t over = atomic_load(&receive->base.over), ahead = receive->landings;
-    if (ahead == 0 && receive->told != round)
-        open_to(receive, round);
-    else if (ahead > 0 && over + ahead - receive->told >= (ahead + 1) / 2)
-        open_to(receive, over + ahead);
+/* Before the round. Landings that are free are told of by halves of them, and not when they come
+ * free: what the program sends then goes first. */
+static void find_rounds_to_open(struct far *receive, uint32_t round) {
+    const uint32_t ahead = receive->landings;
+    if (ahead == 0)
+        receive->to_open = round;
+    else if (round - 1 + ahead - receive->to_open >= (ahead + 1) / 2)
+        receive->to_open = round - 1 + ahead;
 }
 
 static const uint64_t *words_of(const struct far *receive) {
@@ -381,7 +391,7 @@ static bool take_in_turn(struct far *receive, bool all) {
     if (atomic_load(&receive->base.over) != round)
         moved =
             receive->landings > 0 ? copy_landed(receive, round) : note_units(receive, round, all);
-    open_rounds(receive, round);
+    open_rounds(receive);
     tug_partitioned_end_turn(&receive->base);
     return moved;
 }
@@ -398,7 +408,8 @@ static void start_receive(struct far *receive, uint32_t round) {
     }
     receive->base.request.job.bell = tug_far_bell(world);
     atomic_store(&receive->base.way, way_without(receive));
-    open_rounds(receive, round);
+    find_rounds_to_open(receive, round);
+    open_rounds(receive);
 }
 
 static bool advance_receive(struct far *receive, uint32_t round, bool *done) {
@@ -419,7 +430,7 @@ static void decide(struct far *receive) {
         return;
     divide(receive, their->partitions);
     receive->base.their_bytes *= receive->unit;
-    receive->told = 1 + receive->landings;
+    receive->told = receive->to_open = 1 + receive->landings;
 }
 
 /* Of a receiver: answers, and the answer is on its way. */
@@ -510,8 +521,8 @@ static void prepare(struct tug_partitioned *one) {
     struct far *far = far_of(one);
     one->greeting = &far->greeting;
     far->peer = find_peer(&one->call);
-    if (one->can && tug_partitioned_sum(&far->base) <= TUG_LANDING_MOST)
-        far->landings = (uint32_t)tug_landings_of(tug_partitioned_sum(&far->base));
+    if (one->can && tug_partitioned_sum(&far->base) <= LANDING_MOST)
+        far->landings = (uint32_t)tug_landings_of(tug_partitioned_sum(&far->base), LANDINGS_BYTES);
     one->can = one->can && (one->call.sends ? prepare_send(far) : prepare_receive(far));
     if (!one->call.sends)
         return;

@@ -31,6 +31,8 @@
 
 #if MPI_VERSION >= 4
 
+#define LANDING_MOST ((size_t)32768)
+#define LANDINGS_BYTES ((size_t)131072)
 #define COPY_MOST ((size_t)1 << 20) /* of one copy: what follows may become ready meanwhile */
 #define PIECE ((size_t)4096)        /* that is copied out of a landing while the next one lands */
 
@@ -466,9 +468,9 @@ static void make_board(struct near *send) {
     mine->data = (uint64_t)(uintptr_t)send->base.call.buffer;
     mine->partitions = n;
     mine->bytes = send->base.bytes;
-    if (sum <= TUG_LANDING_MOST) {
+    if (sum <= LANDING_MOST) {
         mine->landing = (bytes + TUG_CACHE_LINE - 1) / TUG_CACHE_LINE * TUG_CACHE_LINE;
-        mine->landings = tug_landings_of(sum);
+        mine->landings = tug_landings_of(sum, LANDINGS_BYTES);
         bytes = mine->landing + mine->landings * sum;
     }
     free_read_boards();

@@ -12,15 +12,13 @@
 
 #if MPI_VERSION >= 4
 
-/* A message of so many bytes in sum arrives as a whole, in a *landing* out of which the receiver
- * copies it: two copies cost less than what else each partition would. So many rounds may be ahead
- * of the receiver. */
-#define TUG_LANDING_MOST ((size_t)32768)
+/* A message of few bytes in sum arrives as a whole, in a *landing* out of which the receiver copies
+ * it: two copies cost less than what else each partition would. So many rounds may be ahead of the
+ * receiver, of landings that take so much memory. */
 #define TUG_LANDINGS_MOST 8
-#define TUG_LANDINGS_BYTES ((size_t)131072)
 
-static inline size_t tug_landings_of(size_t bytes) {
-    const size_t n = TUG_LANDINGS_BYTES / bytes;
+static inline size_t tug_landings_of(size_t bytes, size_t memory) {
+    const size_t n = memory / bytes;
     return n < TUG_LANDINGS_MOST ? n : TUG_LANDINGS_MOST;
 }
 

@@ -92,7 +92,7 @@ static void rounds(int mine, int count, int nthreads) {
 
 /* A range, a list and a single one; every partition is seen to arrive. */
 static void see_arrivals(void) {
-    enum { N = 8, COUNT = 2000 };
+    enum { N = 8, COUNT = 2500 };
     static int data[N * COUNT];
     const size_t bytes = sizeof(data);
     MPI_Request request;
