@@ -98,8 +98,8 @@ static double run_sample(int program, enum way way, long *errors) {
                                                                       : TUG_MOVES_BY_CALL};
     uint64_t seed = (uint64_t)bench.rank + 1;
     llcl_must(tug_array_create(MPI_COMM_WORLD, &params, &array), "tug_array_create");
-    if (program == 3 && bench.rank == 0)
-        for (uint64_t i = 0; i < nwords; i++)
+    if (program == 3) /* each its own block */
+        for (uint64_t i = bench.rank * block_words, end = i + block_words; i < end; i++)
             llcl_must(tug_array_put(array, i * 8, &(uint64_t){i * 7}, 8), "put");
     bench_sync();
     const double begin_us = bench_now_us();

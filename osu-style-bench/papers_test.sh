@@ -67,6 +67,8 @@ for transport in tcp:TCP 'shm:shared memory'; do
     cost=$(awk -F, '$1 == "distinct" { printf "%s%.2f %sat %d%s", n ? ", " : "", $6, n ? "" : "&#181;s ", $2, n++ ? "" : " bytes" }' "$data")
     grep -qF "<li>$title, own: three processes $cost;" "$page" || fail "own over $title: '$cost' is not claimed"
 done
+against=$(awk -F, 'FNR > 1 { printf "x%.2f\n", $4 / ($2 < $3 ? $2 : $3) }' "$work/data/gas_users.csv")
+[ "$(sed -n 's|^<tr>.*<td>\(x[0-9.]*\)</td><td>[a-z ]*</td></tr>$|\1|p' "$page")" = "$against" ] || fail "automatic against the best by hand is not: $against"
 fastest=$(awk -F, 'FNR > 1 { print $2 <= $3 && $2 <= $4 ? "own" : $3 <= $4 ? "gets and puts alone" : "automatic" }' "$work/data/gas_users.csv")
 [ "$(sed -n 's|^<tr>.*<td>\([a-z ]*\)</td></tr>$|\1|p' "$page")" = "$fastest" ] || fail "the fastest of gas_users are not: $fastest"
 

@@ -78,11 +78,14 @@ enum tug_placement {
 
 /* Do pages move without a call of own or move?
  *
- * If they do, each process measures what its gets, puts and fetch_and_ops of a page have cost while
- * the page was on another node. When that is as much as a move costs, the page moves to the
- * process, while the program goes on. A process that uses a page alone pays at most twice the
- * cost of the best choice in hindsight (ski rental). A page that another process takes away soon
- * costs twice as much the next time, and so on: pages that several processes use come to rest.
+ * If they do, each process measures what its gets, puts and fetch_and_ops of pages have cost while
+ * the pages were on another node. Up to eight pages side by side move together (64 KiB at most).
+ * When the accesses to them have cost as much as a move, and the process has not used the pages
+ * that came to it before meanwhile, they move to the process, while the program goes on. So a
+ * process pays at most twice the cost of the best choice in hindsight (ski rental), and when moves
+ * keep paying they begin with the first access or two. A process that does use its own pages, and
+ * others' now and then, leaves them where they are until they have cost as much as 32 moves. Pages
+ * that come and leave again without having been used come more and more seldom.
  * Moves have the effects of own: puts wait for them, and they wait for holds. So a process that
  * holds a page must not wait for a put of another process to that page. Pages of processes on the
  * same node are used where they are. A move that finds no room (pages_most) is not made. */

@@ -46,6 +46,9 @@ static void place_own_pages(struct tug_array *array, enum tug_placement placemen
                              ? array->npages
                              : tug_array_first_page(array->npages, array->nranks, array->rank + 1);
     size_t taken = 0;
+    if (page < end)
+        array->follow.last[array->follow.nlast++] =
+            tug_rent_run(&array->follow.rent, page, array->npages);
     for (; page < end; page += cyclic ? array->nranks : 1, taken++) {
         const struct tug_page_slot place = tug_array_first_place(array, placement, page);
         struct tug_page *entry = tug_pages_take(&array->pages, page, true);
@@ -89,6 +92,7 @@ static bool measure(struct tug_array *array, const struct tug_array_params *para
     array->nranks = (uint32_t)tug_context_size(array->context);
     array->follow.on = params->moves == TUG_MOVES_AUTOMATIC ||
                        (params->moves == TUG_MOVES_BY_SETTING && tug_settings.array_moves);
+    tug_rent_open(&array->follow.rent, params->page_bytes);
     array->cpu_atomics = tug_context_cpu_atomics(array->context);
     array->bytes = params->size_in_bytes;
     array->page_bytes = params->page_bytes;

@@ -10,6 +10,7 @@
  *   pools.c     the memory of each process's pages: its key, and where it is mapped
  *   slots.c     the memory of single pages
  *   follow.c    pages that come without being asked to
+ *   rent.c      when that is worth its cost
  *   grow.c      pages at the end come and go
  *   deferred.c  becoming the holder of the baton
  *   copies.c    the read cache
@@ -47,6 +48,7 @@
 #include "base/tags.h"
 #include "gas/deferred.h"
 #include "gas/pages.h"
+#include "gas/rent.h"
 #include "llcl/llcl.h"
 #include "tugboat/gas.h"
 
@@ -131,6 +133,8 @@ struct tug_order {
     uint64_t operand;      /* FETCH: the operation's operand */
     enum tug_atomic_op op; /* FETCH: the operation */
     uint32_t to;           /* MOVE: the process that shall own the page */
+    uint64_t leave;        /* MOVE: of the first 64 pages those that stay, a bit each */
+    uint64_t first;        /* page */
     uint64_t next, end;    /* pages that no task has taken */
     unsigned tasks_out;
     struct tug_task tasks[TUG_ORDER_TASKS];
@@ -151,11 +155,27 @@ struct tug_array_pool {
     struct tug_array_pool *next; /* of all */
 };
 
-/* What follow.c measures; holder only. */
+#define TUG_RUNS 4 /* may be coming at once */
+
+/* A run of pages that is on its way here by itself. npages is 0: none. */
+struct tug_coming {
+    struct tug_array *array;
+    struct tug_run_of_pages run;
+    uint64_t since_ns;
+};
+
+/* Of follow.c; holder only. */
 struct tug_follow {
     bool on;
-    uint64_t access_ns, move_ns;      /* means; 0: not known */
+    bool worked;    /* what came here last had been used before the last access elsewhere */
+    bool changes;   /* what followed such an access last were others, and no use of what is here */
+    bool foreseen;  /* ... and so it was the time before */
+    uint32_t spell; /* grows when what is here is used */
     uint64_t accesses_out, moves_out; /* under way */
+    struct tug_rent rent;
+    struct tug_run_of_pages last[TUG_RUNS]; /* that came; at first some of those that are here */
+    unsigned nlast;
+    struct tug_coming coming[TUG_RUNS];
 };
 
 struct tug_home;
@@ -298,7 +318,8 @@ void tug_follow_begin(struct tug_page *entry, struct tug_task *task);
 void tug_follow_cancel(struct tug_page *entry);
 void tug_follow_end(struct tug_page *entry, const struct tug_task *task, int status);
 
-/* The page was here, and is no more. Holder only. */
+/* The page has come here; was here, and is no more. Holder only. */
+void tug_follow_came(struct tug_page *entry);
 void tug_follow_left(struct tug_page *entry);
 
 /* ---- slots.c ---- */

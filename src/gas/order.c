@@ -28,6 +28,7 @@ struct tug_order *tug_order_take(struct tug_array *array) {
     struct tug_order *order = &array->orders[tag];
     order->array = array;
     order->status = 0;
+    order->leave = 0;
     return order;
 }
 
@@ -42,15 +43,24 @@ static void end_order(struct tug_order *order) {
     atomic_fetch_sub(&array->orders_out, 1);
 }
 
+/* The next page that no task has taken. False: there is none. */
+static bool pick(struct tug_order *order, uint64_t *page) {
+    while (order->next < order->end) {
+        const uint64_t nth = order->next - order->first;
+        *page = order->next++;
+        if (nth >= 64 || !(order->leave >> nth & 1))
+            return true;
+    }
+    return false;
+}
+
 /* The task's page is done. True: it has another one. */
 static bool next_page(struct tug_task *task, int status) {
     struct tug_order *order = task->order;
     if (status != 0 && order->status == 0)
         order->status = status;
-    if (order->status == 0 && order->next < order->end) {
-        task->page = order->next++;
+    if (order->status == 0 && pick(order, &task->page))
         return true;
-    }
     if (--order->tasks_out == 0)
         end_order(order);
     return false;
@@ -76,18 +86,18 @@ static void retry(struct tug_task *task) {
 
 static void run_order(struct tug_deferred *work) {
     struct tug_order *order = (struct tug_order *)((char *)work - offsetof(struct tug_order, work));
-    uint64_t pages = order->end - order->next;
-    unsigned tasks = pages < TUG_ORDER_TASKS ? (unsigned)pages : TUG_ORDER_TASKS;
+    uint64_t page;
+    unsigned tasks = 0;
+    while (tasks < TUG_ORDER_TASKS && pick(order, &page))
+        order->tasks[tasks++] = (struct tug_task){.order = order, .page = page};
     order->tasks_out = tasks;
-    for (unsigned i = 0; i < tasks; i++)
-        order->tasks[i] = (struct tug_task){.order = order, .page = order->next++};
     for (unsigned i = 0; i < tasks; i++) /* the last to end gives the order back */
         run_task(&order->tasks[i]);
 }
 
 void tug_order_start(struct tug_order *order) {
     struct tug_array *array = order->array;
-    order->next = tug_array_page(array, order->index);
+    order->first = order->next = tug_array_page(array, order->index);
     order->end = tug_array_page(array, order->index + order->bytes - 1) + 1;
     order->work.run = run_order;
     tug_deferred_post(&array->deferred, &order->work);
@@ -321,9 +331,8 @@ static bool wanted(const struct tug_array *array, uint64_t page) {
 }
 
 static bool do_move(struct tug_page *entry, struct tug_task *task) {
-    if (!tug_page_known(entry))
-        return ask(entry, task, TUG_CALL_ASK, false);
-    if (entry->place.owner == task->order->to && (entry->turn || !wanted(entry->array, task->page)))
+    if (tug_page_known(entry) && entry->place.owner == task->order->to &&
+        (entry->turn || !wanted(entry->array, task->page)))
         return true;
     return ask(entry, task, TUG_CALL_MOVE, false);
 }
@@ -405,9 +414,12 @@ static void finish_change(struct tug_page *entry, const struct tug_page_slot *pl
     entry->changing = entry->coming = false;
     if (entry->puts_from < place->generation)
         entry->puts_from = place->generation;
-    if (tug_page_known(entry) && entry->place.owner == entry->array->rank &&
-        place->owner != entry->array->rank)
+    const bool was_here = tug_page_known(entry) && entry->place.owner == entry->array->rank;
+    const bool is_here = place->owner == entry->array->rank;
+    if (was_here && !is_here)
         tug_follow_left(entry);
+    else if (is_here && !was_here)
+        tug_follow_came(entry);
     set_place(entry, place);
     wake(entry);
 }

@@ -62,7 +62,7 @@ static void cycle_remove(struct tug_pages *pages, struct tug_page *entry) {
 static bool idle(const struct tug_pages *pages, const struct tug_page *entry) {
     return atomic_load_explicit(&entry->owner, memory_order_relaxed) != pages->self &&
            !entry->asking && !entry->stopping && !entry->changing && !entry->coming &&
-           !entry->following && entry->gets == 0 && entry->first == NULL;
+           entry->gets == 0 && entry->first == NULL;
 }
 
 static void unlink_from_bucket(struct tug_pages *pages, struct tug_page *entry) {
@@ -91,7 +91,7 @@ bool tug_pages_forget(struct tug_pages *pages, struct tug_page *entry) {
     atomic_store_explicit(&entry->owner, TUG_NO_OWNER, memory_order_relaxed);
     atomic_store_explicit(&entry->address, NULL, memory_order_relaxed);
     tug_seqlock_end(&entry->lock);
-    entry->puts_from = entry->rent_ns = entry->since_ns = entry->uses = 0;
+    entry->puts_from = entry->rent_ns = entry->idle_ns = entry->came_ns = 0;
     entry->patience = 0;
     cycle_remove(pages, entry);
     entry->after = pages->free;
@@ -104,8 +104,8 @@ static bool forget_one(struct tug_pages *pages) {
     for (size_t steps = 2 * pages->nforeign; steps > 0; steps--) {
         struct tug_page *entry = pages->hand;
         pages->hand = entry->after;
-        if (atomic_load_explicit(&entry->used, memory_order_relaxed))
-            atomic_store_explicit(&entry->used, false, memory_order_relaxed);
+        if (atomic_load_explicit(&entry->used, memory_order_relaxed) != 0)
+            atomic_store_explicit(&entry->used, 0, memory_order_relaxed);
         else if (tug_pages_forget(pages, entry))
             return true;
     }

@@ -32,6 +32,7 @@
 #include "gas/deferred.h"
 #include "tugboat/llcl.h"
 
+#define TUG_USES_MOST 15 /* are counted */
 #define TUG_NO_PAGE UINT64_MAX
 #define TUG_NO_OWNER UINT32_MAX
 
@@ -56,7 +57,9 @@ struct tug_page {
     _Atomic uint32_t owner;         /* TUG_NO_OWNER: not known */
     unsigned char *_Atomic address; /* of the page in this process; NULL: not mapped here */
     struct tug_page *_Atomic chain; /* the next of the same bucket */
-    _Atomic bool used; /* read or written since the search for entries to reuse came by */
+    /* Accesses, TUG_USES_MOST at most: to a page that is here, since it came; to others, since the
+     * search for entries to reuse came by. */
+    _Atomic uint8_t used;
     /* what puts write, away from that */
     _Atomic uint32_t writers __attribute__((aligned(64)));
     _Atomic uint32_t holds;   /* those of `writers` that are holds of the program */
@@ -76,11 +79,11 @@ struct tug_page {
     struct tug_page_slot next;
     struct tug_task *first, *last; /* calls that wait for the home, a stop, a change or a copy */
     /* follow.c */
-    uint64_t rent_ns;                /* paid for accesses while the page was elsewhere */
-    uint64_t since_ns;               /* when its move began, or when it came; 0: not by itself */
-    uint64_t uses;                   /* accesses in rent_ns */
-    uint8_t patience;                /* the price is doubled so many times */
-    bool following;                  /* a move here is under way */
+    uint64_t rent_ns, idle_ns; /* paid for accesses while the page was elsewhere; see rent.h */
+    uint32_t spell;            /* idle_ns counts if this is the array's */
+    uint64_t came_ns;          /* when; 0: not by itself, or it has been judged */
+    uint8_t served;            /* uses that `used` counts no more */
+    uint8_t least, patience;   /* see rent.h */
     struct tug_page *before, *after; /* in the cycle; after: also the next free entry */
 };
 
@@ -115,10 +118,12 @@ static inline struct tug_page *tug_pages_find(const struct tug_pages *pages, uin
     return entry;
 }
 
-/* Says that it was used. Any thread. */
+/* Says that it was used. Any thread; threads at once may count as one. A page that has been used
+ * often is not written to. */
 static inline void tug_page_touch(struct tug_page *entry) {
-    if (__builtin_expect(!atomic_load_explicit(&entry->used, memory_order_relaxed), 0))
-        atomic_store_explicit(&entry->used, true, memory_order_relaxed);
+    const uint8_t used = atomic_load_explicit(&entry->used, memory_order_relaxed);
+    if (__builtin_expect(used < TUG_USES_MOST, 0))
+        atomic_store_explicit(&entry->used, (uint8_t)(used + 1), memory_order_relaxed);
 }
 
 /* A new entry for a page that has none: not known, no puts. comes: it will be this process's own,
