@@ -48,6 +48,9 @@
     X(PACKETS, "packets", "packets sent")                                                          \
     X(ACKNOWLEDGEMENTS, "acknowledgements", "packets sent that only acknowledge")                  \
     X(HOST_MESSAGES, "host_messages", "messages of the host MPI sent for LLCL")                    \
+    X(VERBS_DOORBELLS, "verbs_doorbells", "chains of work requests handed to the card")            \
+    X(VERBS_REQUESTS, "verbs_requests", "work requests in these")                                  \
+    X(VERBS_COMPLETIONS, "verbs_completions", "completions taken from the card, receives too")     \
     X(LONE, "lone", "LLCL operations that went to a process of the node by themselves")            \
     X(FLUSHES_COMBINED, "flushes_combined", "flushes that another thread's flush waited for")      \
     X(DIRECT_WINDOWS, "direct_windows", "windows in the direct lane")                              \

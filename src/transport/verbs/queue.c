@@ -32,6 +32,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/stats.h"
 #include "transport/verbs/private.h"
 
 #define LARGE 16384 /* bytes: reports its end by itself */
@@ -412,6 +413,8 @@ static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
         verbs->cq_room -= n;
         verbs->chains++;
         verbs->posted += requests;
+        tug_stat_add(TUG_STAT_VERBS_DOORBELLS, 1);
+        tug_stat_add(TUG_STAT_VERBS_REQUESTS, requests);
         if (error != 0) {
             tug_warn_once("verbs: %s does not take work for rank %u, whose operations fail or take "
                           "other ways: %s; look at the device (ibv_devinfo)",
@@ -695,6 +698,8 @@ static bool take_some(struct tug_verbs *verbs, bool *any) {
     complete_finished(verbs);
     if (verbs->messages != NULL)
         tug_verbs_messages_renew(verbs);
+    if (n > 0)
+        tug_stat_add(TUG_STAT_VERBS_COMPLETIONS, (uint64_t)n);
     *any |= n > 0;
     return n < BATCH;
 }
