@@ -1,6 +1,5 @@
 #include "persistent/calibrate.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +29,7 @@
 #define SIZES 10 /* of messages between nodes */
 #define RINGFULS 8
 #define COPIERS_MOST 1024 /* what a file may say */
+#define RINGS 2           /* of the channel, for two roots */
 
 struct effort {
     uint64_t point_ns;   /* for each size, if it takes long */
@@ -47,9 +47,11 @@ struct calibration {
     struct tug_team *team;
     const struct effort *effort;
     struct tug_channel *channel;
-    struct tug_places node; /* the largest node, as if it were all */
+    struct tug_places node; /* the largest node, or its first ranks, as if they were all */
     uint32_t node_number;
-    unsigned char *buffer; /* room for the longest */
+    uint32_t ntakers; /* ranks of it that take part: a ring's reads of others stay as they are */
+    int peer;         /* of the two that measure between nodes, the other one; < 0: neither */
+    unsigned char *buffer; /* room for the longest; NULL: this rank measures nothing */
     uint64_t segment;
     struct tug_model_parameters *parameters;
     struct tug_far_stream *streams[2]; /* from, to the other rank that is measured; NULL: messages
@@ -59,20 +61,9 @@ struct calibration {
 
 /* ---- waiting ---- */
 
-/* All ranks meet. Those that come early give their cores away, but want them back: as they do in a
- * broadcast, so that what is measured meanwhile is what it takes where ranks outnumber cores. */
+/* All ranks meet. Those that come early leave their cores to those who measure. */
 static int meet(const struct tug_team *team) {
-    MPI_Request request;
-    int there = 0;
-    if (tug_host.Ibarrier(team->comm, &request) != MPI_SUCCESS)
-        return TUG_ERR_MPI;
-    for (;;) {
-        if (tug_host.Test(&request, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-            return TUG_ERR_MPI;
-        if (there)
-            return 0;
-        sched_yield();
-    }
+    return TUG_POLITE(Ibarrier, team->comm) == MPI_SUCCESS ? 0 : TUG_ERR_MPI;
 }
 
 static int by_time(const void *a, const void *b) {
@@ -162,7 +153,7 @@ static double at_least(double value, double least) {
  * out: the model adds it again. */
 static void learn_inside(const struct calibration *c, const struct rehearsal *done, unsigned n) {
     struct tug_model_parameters *p = c->parameters;
-    double crowd = (double)c->team->node_size / p->copiers;
+    double crowd = (double)c->ntakers / p->copiers;
     crowd = crowd > 1 ? crowd : 1;
     p->inside.overhead_s = at_least((done[1].seconds - done[0].seconds) / (TINY - 1), 0) / crowd;
     p->inside.latency_s = at_least(done[0].seconds - (1 + crowd) * p->inside.overhead_s, 0);
@@ -180,7 +171,29 @@ static void learn_inside(const struct calibration *c, const struct rehearsal *do
     p->segment_most = c->segment;
 }
 
-static int measure_inside(const struct calibration *c) {
+static bool takes_part(const struct calibration *c) {
+    const struct tug_team *team = c->team;
+    return team->places.node_of[team->rank] == c->node_number &&
+           (uint32_t)team->node_rank < c->ntakers;
+}
+
+/* Those of the node who have not taken part go on where those are who have. */
+static int catch_up(const struct calibration *c) {
+    struct tug_team *team = c->team;
+    uint64_t at[RINGS];
+    for (uint32_t i = 0; i < RINGS; i++)
+        at[i] = c->channel->rings[i].position;
+    if (TUG_POLITE(Ibcast, at, RINGS, MPI_UINT64_T, 0, team->node_comm) != MPI_SUCCESS)
+        return TUG_ERR_MPI;
+    for (uint32_t i = 0; i < RINGS && !takes_part(c); i++) {
+        struct tug_segment_ring *ring = &c->channel->rings[i];
+        ring->position = at[i];
+        atomic_store(&ring->reads[team->node_rank].count, at[i]);
+    }
+    return 0;
+}
+
+static int rehearse_all(const struct calibration *c) {
     struct rehearsal list[REHEARSALS_MOST] = {
         {.roots = 2, .bytes = 8, .segment = 8, .runs = RINGFULS},
         {.roots = 2, .bytes = (uint64_t)TINY * TINY, .segment = TINY, .runs = 1},
@@ -210,6 +223,18 @@ static int measure_inside(const struct calibration *c) {
     if (!error)
         learn_inside(c, list, n);
     return error;
+}
+
+/* On all ranks of the node. */
+static int measure_inside(const struct calibration *c) {
+    if (takes_part(c)) {
+        const int error = rehearse_all(c);
+        if (error)
+            return error;
+    } else if (!tug_all_agree(c->team->node_comm, true)) {
+        return TUG_ERR_NO_MEMORY;
+    }
+    return c->ntakers < (uint32_t)c->team->node_size ? catch_up(c) : 0;
 }
 
 /* ---- between nodes ---- */
@@ -402,9 +427,10 @@ static void fit_line(struct tug_model_parameters *p) {
 }
 
 /* Streams between the two ranks, where collectives would have them; there and back. Collective over
- * the team, peer < 0: this rank is another. */
-static int open_streams(struct calibration *c, int peer) {
+ * the team. */
+static int open_streams(struct calibration *c) {
     struct tug_team *team = c->team;
+    const int peer = c->peer;
     struct tug_far_need needs[WAYS];
     if (!tug_far_prepare(team))
         return 0;
@@ -421,7 +447,7 @@ static int open_streams(struct calibration *c, int peer) {
     return error == TUG_ERR_NO_MEMORY ? 0 : error;
 }
 
-static int measure_between(const struct calibration *c, int peer) {
+static int measure_between(const struct calibration *c) {
     static const uint64_t sizes[SIZES] = {8,     1024,  2048,  4096,   8192,
                                           16384, 32768, 65536, 262144, 1048576};
     struct tug_model_parameters *p = c->parameters;
@@ -431,7 +457,7 @@ static int measure_between(const struct calibration *c, int peer) {
         points[i].trips = sizes[i] < LARGE_FROM ? TRIPS : 1;
         points[i].burst = sizes[i] < LARGE_FROM ? BURST : BURST / 2;
     }
-    if (!time_points(c, peer, points) || !time_far(c, peer, &p->far_byte_s))
+    if (!time_points(c, c->peer, points) || !time_far(c, c->peer, &p->far_byte_s))
         return TUG_ERR_MPI;
     p->ntransfers = SIZES;
     for (unsigned i = 0; i < SIZES; i++)
@@ -451,19 +477,34 @@ static uint32_t largest_node(const struct tug_places *places) {
     return best;
 }
 
-static int prepare(struct calibration *c) {
-    struct tug_team *team = c->team;
+/* Who measures: the first ranks of the largest node, and the first of two nodes. */
+static void cast(struct calibration *c) {
+    const struct tug_team *team = c->team;
     const struct tug_places *places = &team->places;
     c->node_number = largest_node(places);
-    uint32_t size = tug_places_node_size(places, c->node_number);
+    c->ntakers = tug_team_takers(team, tug_places_node_size(places, c->node_number));
+    c->peer = -1;
+    if (team->nnodes < 2)
+        return;
+    const int first = (int)tug_places_rank(places, 0, 0);
+    const int second = (int)tug_places_rank(places, 1, 0);
+    c->peer = team->rank == first ? second : team->rank == second ? first : -1;
+}
+
+static int prepare(struct calibration *c) {
+    struct tug_team *team = c->team;
+    cast(c);
     c->segment = team->oversubscribed ? SEGMENT_CROWDED : SEGMENT;
-    uint64_t bytes = team->nnodes > 1 ? c->effort->far_bytes : c->effort->bytes_most;
-    c->buffer = malloc(bytes);
+    const uint64_t bytes = c->peer >= 0    ? c->effort->far_bytes
+                           : takes_part(c) ? c->effort->bytes_most
+                                           : 0;
+    c->buffer = bytes > 0 ? malloc(bytes) : NULL;
     if (c->buffer != NULL)
         memset(c->buffer, 1, bytes);
-    int error = tug_places_uniform(&c->node, 1, size);
-    const struct tug_channel_needs needs = {.slot_bytes = c->segment, .rings = size > 1 ? 2 : 0};
-    struct tug_ballot ballot = {.willing = c->buffer != NULL && !error};
+    int error = tug_places_uniform(&c->node, 1, c->ntakers);
+    const struct tug_channel_needs needs = {.slot_bytes = c->segment,
+                                            .rings = c->ntakers > 1 ? RINGS : 0};
+    struct tug_ballot ballot = {.willing = (bytes == 0 || c->buffer != NULL) && !error};
     int taken = tug_channel_take(team, &needs, &ballot, &c->channel);
     if (taken)
         c->channel = NULL;
@@ -478,7 +519,7 @@ static int measure(struct calibration *c) {
     int error = 0;
     unsigned cores = tug_cores_find().count;
     p->copiers = cores < COPIERS_MOST ? cores : COPIERS_MOST;
-    if (tug_places_node_size(places, c->node_number) > 1) {
+    if (c->ntakers > 1) {
         if (places->node_of[team->rank] == c->node_number)
             error = measure_inside(c);
         if (meet(team) != 0)
@@ -487,16 +528,13 @@ static int measure(struct calibration *c) {
                    team->comm);
     }
     if (team->nnodes > 1) {
-        int first = (int)tug_places_rank(places, 0, 0);
-        int second = (int)tug_places_rank(places, 1, 0);
-        const int peer = team->rank == first ? second : team->rank == second ? first : -1;
-        if (open_streams(c, peer) != 0)
+        if (open_streams(c) != 0)
             return TUG_ERR_MPI;
-        if (!error && peer >= 0)
-            error = measure_between(c, peer);
+        if (!error && c->peer >= 0)
+            error = measure_between(c);
         if (meet(team) != 0)
             return TUG_ERR_MPI;
-        TUG_POLITE(Ibcast, p, sizeof(*p), MPI_BYTE, first, team->comm);
+        TUG_POLITE(Ibcast, p, sizeof(*p), MPI_BYTE, (int)tug_places_rank(places, 0, 0), team->comm);
     }
     return error;
 }

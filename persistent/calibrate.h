@@ -1,11 +1,12 @@
 /* Measuring what the model (src/model) wants to know of a machine.
  *
- * Inside a node all of the team's ranks on the largest node take part: what they see of a signal,
- * what a segment costs in passing through shared memory, and how fast messages of several sizes go
- * through it in segments, all ranks copying at once. Between nodes the leaders of the first two
+ * Inside a node the team's ranks on the largest node take part, the first of them where they
+ * outnumber the cores (tug_team_takers()): what they see of a signal, what a segment costs in
+ * passing through shared memory, and how fast messages of several sizes go through it in segments,
+ * all copying at once. Between nodes the leaders of the first two
  * exchange messages of several sizes as an interpreter does: trips, streams, and streams both ways,
  * which tell what a processor has to do. LogGP parameters are fitted to them. Those who have
- * nothing to do meanwhile yield.
+ * nothing to do meanwhile wait politely.
  *
  * What cannot be measured, for want of a second rank or node, is as in "default", and said to be a
  * guess where that is between nodes. Collective over the team; the same answer on all ranks.

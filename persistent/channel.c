@@ -199,16 +199,15 @@ static bool must_probe(struct tug_collectives *own, size_t slot_bytes, bool pair
     return true;
 }
 
-/* Node rank 0 writes to all others. */
+/* Node rank 0 writes to all others, or some of them. */
 static void probe_rings(const struct tug_team *team, struct tug_channel *channel) {
     struct tug_collectives *own = tug_collectives_of(team);
     const size_t bytes = channel->has.slot_bytes;
     if (channel->has.rings == 0 || team->node_size < 2 || !must_probe(own, bytes, false))
         return;
-    const struct tug_probe probe = {.ncounts = team->node_size,
-                                    .first = 1,
-                                    .mine = team->node_rank,
-                                    .writes = team->node_rank == 0};
+    const int ntakers = (int)tug_team_takers(team, (uint32_t)team->node_size);
+    const struct tug_probe probe = {
+        .ncounts = ntakers, .first = 1, .mine = team->node_rank, .writes = team->node_rank == 0};
     const bool streams = tug_probe_ring(channel->rings, bytes, &probe);
     if (probe.writes)
         atomic_store(&own->streaming[finding_of(bytes, false)], streams);

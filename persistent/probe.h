@@ -13,13 +13,14 @@
 struct tug_probe {
     int ncounts;
     int first; /* of the readers, who are the last ones */
-    int mine;  /* this rank's; -1: it writes and has none */
+    int mine;  /* this rank's; -1: it writes and has none; ncounts or more: it takes no part, and
+                  goes  on where the others will be */
     bool writes;
 };
 
 /* Sends some ringfuls of segments through a ring that nobody uses, a few times with either way to
  * copy. True on the writer if streaming is clearly faster, on readers always false. Well under a
- * millisecond with a core for each rank. Collective over those who take part. */
+ * millisecond with a core for each rank. Those who take part do so together. */
 bool tug_probe_ring(struct tug_segment_ring *ring, size_t slot_bytes,
                     const struct tug_probe *probe);
 

@@ -6,7 +6,10 @@
 #include "base/clock.h"
 #include "host/spin.h"
 
-#define YIELDS 1000 /* a third of a millisecond on an idle core, more on a shared one */
+#define YIELDS 1000 /* a third of a millisecond on an idle core */
+/* On a shared one each yield is a turn of all others that yield: 64 ranks on two cores that waited
+ * for each other by a thousand of them were busy with little else. */
+#define YIELDING_NS 1000000
 #define NAP_PART 16 /* a nap is at most this part of the time waited so far */
 
 static void nap(uint64_t waited_ns) {
@@ -18,13 +21,14 @@ static void nap(uint64_t waited_ns) {
 void tug_polite_until(bool (*done)(void *), void *argument) {
     uint64_t begin_ns = 0;
     for (unsigned looks = 0; !done(argument); looks++) {
+        const uint64_t now_ns = tug_clock_ns();
         if (looks == 0)
-            begin_ns = tug_clock_ns();
+            begin_ns = now_ns;
         tug_spin_vain = 0;
-        if (looks < YIELDS)
+        if (looks < YIELDS && now_ns - begin_ns < YIELDING_NS)
             sched_yield();
         else
-            nap(tug_clock_ns() - begin_ns);
+            nap(now_ns - begin_ns);
     }
 }
 

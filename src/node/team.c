@@ -144,6 +144,11 @@ uint64_t tug_team_draw(struct tug_team *team) {
     return word;
 }
 
+uint32_t tug_team_takers(const struct tug_team *team, uint32_t n) {
+    const uint32_t most = 2 * team->cores;
+    return team->oversubscribed && n > most ? most : n;
+}
+
 /* ---- making ---- */
 
 /* The same answer on all ranks. */
@@ -318,19 +323,21 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
         team_free(team);
         return error;
     }
+    const unsigned cores = tug_cores_find().count;
     tug_cores_shared_by((unsigned)team->node_size);
     tug_park_configure(tug_settings.spin_us, tug_cores_crowded());
     uint64_t word = (uint64_t)(uintptr_t)team ^ (uint64_t)random() << 20;
     if (team->rank == 0)
         (void)tug_random_draw(&word, sizeof(word));
-    int64_t most[4] = {team->node_size, tug_cores_crowded(),
+    int64_t most[5] = {team->node_size, tug_cores_crowded(),
                        team->rank == 0 ? (int64_t)(word >> 1) : 0,
-                       tug_level.requested == MPI_THREAD_MULTIPLE};
-    (void)tug_agree(team->comm, MPI_MAX, most, 4);
+                       tug_level.requested == MPI_THREAD_MULTIPLE, cores};
+    (void)tug_agree(team->comm, MPI_MAX, most, 5);
     team->node_most = (int)most[0];
     team->oversubscribed = most[1];
     team->shelved.id = (uint64_t)most[2];
     team->threaded = most[3] != 0;
+    team->cores = (uint32_t)most[4];
     team->in_world = is_in_world(comm);
     return 0;
 }

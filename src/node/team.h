@@ -55,6 +55,7 @@ struct tug_team {
     int nnodes;
     struct tug_places places;
     bool oversubscribed;               /* somewhere ranks outnumber the cores they share */
+    uint32_t cores;                    /* that a rank may use, at most */
     struct tug_neighbour **neighbours; /* [node size] NULL: see tug_team_share() */
     pid_t *pids;    /* [node size] of processes that can and may be attached to; 0: it cannot */
     bool has_pages; /* the processes' pages are in the arena */
@@ -127,6 +128,11 @@ static inline bool tug_team_reaches(const struct tug_team *team) {
     return team->attaches && !team->oversubscribed && team->node_most > 1 &&
            team->node_most <= TUG_ATTACHERS_MOST;
 }
+
+/* Of n ranks of a node, so many do where the machine is to be measured: all of them where they have
+ * a core each, else two to a core, since each one more makes it take longer and tells nothing new.
+ * The same answer on all ranks, at least 2 if n is. Local. */
+uint32_t tug_team_takers(const struct tug_team *team, uint32_t n);
 
 /* The team of a communicator; made if need be. Collective, the same answer on all ranks: 0,
  * TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */

@@ -44,6 +44,8 @@ endforeach()
 tug_mpi_test(pbcast_memory WAYS host tug RANKS 2 3)
 tug_mpi_test(pbcast_memory RANKS 1 WAYS tug off)
 tug_mpi_test(pbcast_trials RANKS 3 4 NODES one two WAYS tug ENV TUGBOAT_WAIT=polite)
+# More than two ranks to a core: some take no part in measurements, through whose channel they then broadcast.
+tug_mpi_test(pbcast_mixed.crowd RANKS 10 NODES two WAYS tug ENV TUGBOAT_PIPELINES=chain TUGBOAT_PHASES=relay)
 tug_mpi_test(pbcast_memory RANKS 4 NODES two WAYS tug)
 tug_mpi_test(pbcast_memory.cycles ARGS 10000 RANKS 2 WAYS tug ENV TUGBOAT_VERBOSE=info)
 # The output tells which way was taken; the data cannot.
