@@ -109,6 +109,7 @@ struct tug_settings {
     unsigned transports;        /* TUGBOAT_TRANSPORTS: enum tug_way bits */
     bool transports_named;      /* the user has set TUGBOAT_TRANSPORTS */
     enum tug_proof proof;       /* TUGBOAT_PROOF */
+    uint64_t peer_timeout_s;    /* TUGBOAT_PEER_TIMEOUT */
     uint64_t operations;        /* TUGBOAT_OPERATIONS, a power of two */
     bool aggregate;             /* TUGBOAT_AGGREGATE */
     uint64_t acp_starter_bytes; /* TUGBOAT_ACP_STARTER */

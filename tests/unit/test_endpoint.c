@@ -3,8 +3,13 @@
  * device; a context is an id and a view at each, and ranks run backwards in every second one.
  * Seen: packets reach the context that they are for and no other, in order; two processes have one
  * connection however many contexts they have, and whoever began it, and another one beside it when
- * long data go both ways, in whose place they come; and what is known of a peer is known to the
- * contexts that come later. */
+ * long data go both ways, in whose place they come; what is known of a peer is known to the
+ * contexts that come later; and a peer is lost when its kernel is silent, not when it is. */
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
@@ -540,7 +545,88 @@ static void a_process_that_comes_again(void **state) {
     assert_int_equal(links_of(0), 1);
 }
 
+/* ---- silence ---- */
+
+/* The loopback device of a network of this process's own. False: there is none. */
+static bool switch_network(bool on) {
+    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = (short)(on ? IFF_UP | IFF_RUNNING : 0)};
+    const int socket_of_it = socket(AF_INET, SOCK_DGRAM, 0);
+    const bool switched = ioctl(socket_of_it, SIOCSIFFLAGS, &lo) == 0;
+    close(socket_of_it);
+    return switched;
+}
+
+static int begin_with_own_network(void **state) {
+    static bool own;
+    own = own || ((unshare(CLONE_NEWNET) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0) &&
+                  switch_network(true));
+    tug_settings.peer_timeout_s = 1;
+    *state = own ? &own : NULL;
+    if (!own)
+        printf("skipped: no network of its own to be had\n");
+    return begin(state);
+}
+
+static int end_with_own_network(void **state) {
+    tug_settings.peer_timeout_s = 60;
+    return end(state);
+}
+
+static int option_of(const struct tug_tcp_link *link, int level, int option) {
+    int value = 0;
+    socklen_t bytes = sizeof(value);
+    assert_int_equal(getsockopt(link->socket.number, level, option, &value, &bytes), 0);
+    return value;
+}
+
+static void a_peer_is_silent(void **state) {
+    if (*state == NULL)
+        skip();
+    exchange(0, 1, 0);
+    const uint64_t before_ns = tug_clock_ns();
+    assert_true(switch_network(false));
+    send_packet(0, 1, 0, pack(0, 0, id_of_context(0), at(1, 0)->last[0] + 1, 0));
+    UNTIL(at(0, 0)->ended[1] > 0);
+    const uint64_t took_ns = tug_clock_ns() - before_ns;
+    assert_true(switch_network(true));
+    assert_true(took_ns >= 900000000u);
+}
+
+/* It is stopped: nothing of what goes to it is taken. */
+static void a_peer_takes_nothing(void **state) {
+    uint64_t value = 1;
+    if (*state == NULL)
+        skip();
+    exchange(0, 1, 0);
+    for (const uint64_t start_ns = tug_clock_ns(); tug_clock_ns() - start_ns < 2500000000u;) {
+        struct tug_buffer *buffer = pack(0, 0, id_of_context(0), ++value, 0);
+        while ((buffer = try_to_send(0, 1, 0, buffer)) != NULL &&
+               tug_clock_ns() - start_ns < 2500000000u)
+            poll_one(0);
+        if (buffer != NULL)
+            tug_pool_give(&at(0, 0)->wire->pool, buffer);
+    }
+    assert_int_equal(at(0, 0)->ended[1], 0);
+    UNTIL(at(1, 0)->heard[0] > 1);
+}
+
+/* The kernel asks where nothing is out. */
+static void idle_connections_are_asked_for_life(void **state) {
+    (void)state;
+    exchange(0, 1, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct tug_tcp_link *link = link_of(i, 1 - i);
+        const int idle_s = option_of(link, IPPROTO_TCP, TCP_KEEPIDLE),
+                  between_s = option_of(link, IPPROTO_TCP, TCP_KEEPINTVL),
+                  n = option_of(link, IPPROTO_TCP, TCP_KEEPCNT);
+        assert_true(option_of(link, SOL_SOCKET, SO_KEEPALIVE));
+        assert_int_equal(idle_s + n * between_s, 60);
+    }
+}
+
 int main(void) {
+#define SILENT_CASE(f)                                                                             \
+    cmocka_unit_test_setup_teardown(f, begin_with_own_network, end_with_own_network)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin, end)
     const struct CMUnitTest cases[] = {
         CASE(contexts_share_a_connection),
@@ -561,6 +647,9 @@ int main(void) {
         CASE(the_connection_beside_ends_too_early),
         CASE(a_context_ends_while_its_data_come_beside),
         CASE(nothing_is_beside_no_link),
+        CASE(idle_connections_are_asked_for_life),
+        SILENT_CASE(a_peer_is_silent),
+        SILENT_CASE(a_peer_takes_nothing),
     };
     return cmocka_run_group_tests_name("transport/endpoint", cases, NULL, NULL);
 }

@@ -180,11 +180,14 @@ bool tug_tcp_link_holds(struct tug_tcp_link *link) {
     return !link->broken;
 }
 
-/* A link that the program has closed brings no news: all are looked at. */
+/* Neither a link that the program has closed brings news, nor a network that is down: all are
+ * looked at. */
 static void look_at_all(struct tug_tcp_endpoint *endpoint) {
+    const uint64_t before = endpoint->looked_ns;
     endpoint->looked_ns = endpoint->tick;
     for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next)
-        if (!link->closed && !tug_tcp_link_holds(link))
+        if (!link->closed &&
+            (!tug_tcp_link_holds(link) || tug_tcp_gives_up(link, before, endpoint->tick)))
             tug_tcp_end_link(endpoint, link);
 }
 

@@ -1,6 +1,8 @@
 #include "transport/tcp/link.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +15,7 @@
 #define RECEIVES 4u        /* in one look at a link */
 #define GLANCE_BYTES 2048u /* asked for where a trailer is expected */
 #define LONG_LATELY 16u    /* receives after the last such data */
+#define LOOKS_MISSED 4     /* of those at whether peers answer: then it is not known what was out */
 
 /* An error of a socket: there is no room, or nothing has come; or the link is over. */
 static void mind(struct tug_tcp_link *link) {
@@ -134,6 +137,23 @@ void tug_tcp_link_see_end(struct tug_tcp_link *link) {
         link->broken = true;
     else if (there < 0 && errno != EINTR)
         mind(link);
+}
+
+bool tug_tcp_link_is_silent(struct tug_tcp_link *link, uint64_t looked_ns, uint64_t now_ns,
+                            uint64_t limit_ns) {
+    struct tcp_info info = {0};
+    socklen_t bytes = sizeof(info);
+    if (link->socket.number < 0 || link->connecting ||
+        getsockopt(link->socket.number, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0 ||
+        info.tcpi_unacked == 0) {
+        link->out_since_ns = 0;
+        return false;
+    }
+    if (link->out_since_ns == 0 || now_ns - looked_ns > LOOKS_MISSED * TUG_OWN_LOOK_NS)
+        link->out_since_ns = now_ns;
+    const uint64_t out_ns = now_ns - link->out_since_ns;
+    const uint64_t unheard_ns = (uint64_t)info.tcpi_last_ack_recv * 1000000u;
+    return out_ns >= limit_ns && unheard_ns >= limit_ns;
 }
 
 bool tug_tcp_link_hear(struct tug_tcp_link *link) {

@@ -83,6 +83,8 @@ struct tug_tcp_link {
     unsigned tries;
     uint64_t since_ns; /* when it came to be, or was first wanted */
     uint64_t again_ns;
+    uint64_t out_since_ns; /* what went was seen not to be acknowledged, at least once since; 0: it
+                              was not */
     struct tug_tcp_link *beside; /* the connection beside it; of that one, the link; or NULL */
     bool is_beside;              /* it is beside a link: long data of one process go by it */
     bool is_ours;                /* it is beside a link, and our long data go by it */
@@ -139,6 +141,12 @@ bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpo
 /* Of a connection beside a link, by which nothing is to come next: has it ended? Then it is broken.
  */
 void tug_tcp_link_see_end(struct tug_tcp_link *link);
+
+/* Looks whether the peer's kernel, which acknowledges what comes even for a process that is stopped
+ * or computes, has not done so for limit_ns, though something is out. To be asked about once a
+ * second; looked_ns: when it was asked last, of any link. */
+bool tug_tcp_link_is_silent(struct tug_tcp_link *link, uint64_t looked_ns, uint64_t now_ns,
+                            uint64_t limit_ns);
 
 /* A view is ready: hands up what was held for it. */
 void tug_tcp_link_resume(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint);

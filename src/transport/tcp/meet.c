@@ -2,10 +2,10 @@
  *
  * The process that has the first packet for the other connects. Each proves to the other that it is
  * of the job (proof.h), and nothing else goes before that: a process that has not been answered has
- * lost nothing when the connection ends, and tries again, for MEET_NS at most. Two that begin at
- * once make two connections. That of the lower id stays; that of the higher one is kept until it is
- * certain that the other is there. (Ranks would not do: one context has the two in one order, the
- * next in the other.)
+ * lost nothing when the connection ends, and tries again, for TUGBOAT_PEER_TIMEOUT. Two that begin
+ * at once make two connections. That of the lower id stays; that of the higher one is kept until it
+ * is certain that the other is there. (Ranks would not do: one context has the two in one order,
+ * the next in the other.)
  *
  *     one that connects                     the other
  *       | -- hello -------------------------> |
@@ -26,6 +26,13 @@
  * Until then, newcomers wait in the kernel's backlog. They do so, too, when ROUND_MOST have been
  * accepted in a round of ROUND_NS and have not proved who they are: a flood of them is to take a
  * small part of a core.
+ *
+ * Peers that are lost without a word, since their node has gone or the network is down. Where
+ * something is out to one, the engine looks once a second whether it is acknowledged; where nothing
+ * is, the kernel asks for signs of life and ends the connection. Either takes TUGBOAT_PEER_TIMEOUT.
+ * (Not TCP_USER_TIMEOUT: it also ends connections to processes that are stopped while their sockets
+ * are full.) A network that comes back in that time is found to be there within a twelfth of it, by
+ * kernels that can be told to (Linux 6.15): others wait about as long again as it was down.
  *
  * Descriptors. One is kept in reserve to connect, one to accept, so that no two processes wait for
  * each other. Where no other is left, a connection is made or accepted with the reserve. If there
@@ -60,10 +67,19 @@
 #define PROOF_NS ((uint64_t)2000000000)
 #define ROUND_NS ((uint64_t)20000000)
 #define REST_NS ((uint64_t)2000000) /* until strangers are looked at again */
-#define MEET_NS ((uint64_t)60000000000)
 /* The wait before the second try; it is doubled before each later one, so many times. */
 #define AGAIN_NS ((uint64_t)1000000)
 #define AGAIN_DOUBLED 7u
+/* Signs of life are asked for after half the time, and then so often until it is over. */
+#define ASKED 6
+/* Linux sends so often before it ends a connection (net.ipv4.tcp_retries2 is 15), and the first
+ * few follow each other sooner. */
+#define SENT_AGAIN 12
+#ifndef TCP_RTO_MAX_MS /* Linux 6.15 */
+#define TCP_RTO_MAX_MS 44
+#endif
+#define RTO_LEAST_MS 1000
+#define RTO_MOST_MS 120000
 
 /* NULL: no memory. */
 static struct tug_tcp_link *add_link(struct tug_tcp_endpoint *endpoint, struct tug_own socket,
@@ -204,6 +220,41 @@ static bool is_too_much(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
     return link->last != TUG_TCP_RESERVES;
 }
 
+/* ---- signs of life ---- */
+
+static uint64_t patience_ns(void) {
+    return tug_settings.peer_timeout_s * 1000000000u;
+}
+
+static void set(int socket, int level, int option, int value) {
+    (void)setsockopt(socket, level, option, &value, sizeof(value));
+}
+
+/* A connection, or what is to become one. False: it is none. */
+static bool prepare_socket(int socket) {
+    const int on = 1, half_s = (int)(tug_settings.peer_timeout_s + 1) / 2;
+    int rto_ms = (int)(tug_settings.peer_timeout_s * 1000 / SENT_AGAIN);
+    rto_ms = rto_ms < RTO_LEAST_MS ? RTO_LEAST_MS : rto_ms > RTO_MOST_MS ? RTO_MOST_MS : rto_ms;
+    set(socket, SOL_SOCKET, SO_KEEPALIVE, on);
+    set(socket, IPPROTO_TCP, TCP_KEEPIDLE, half_s);
+    set(socket, IPPROTO_TCP, TCP_KEEPINTVL, (half_s + ASKED - 1) / ASKED);
+    set(socket, IPPROTO_TCP, TCP_KEEPCNT, ASKED);
+    set(socket, IPPROTO_TCP, TCP_RTO_MAX_MS, rto_ms);
+    return setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0;
+}
+
+bool tug_tcp_gives_up(struct tug_tcp_link *link, uint64_t looked_ns, uint64_t now_ns) {
+    if (link->peer == NULL || link->broken || link->later ||
+        !(link->connecting ? (int64_t)(now_ns - link->since_ns) > (int64_t)patience_ns()
+                           : tug_tcp_link_is_silent(link, looked_ns, now_ns, patience_ns())))
+        return false;
+    tug_log(TUG_LOG_ERROR,
+            "nothing has been heard of process %u for %u s, so operations on it fail: look whether "
+            "its node runs and at the network between, or set TUGBOAT_PEER_TIMEOUT higher",
+            tug_tcp_rank(link->peer), (unsigned)tug_settings.peer_timeout_s);
+    return link->broken = link->final = true;
+}
+
 /* ---- connecting ---- */
 
 /* Can another try end otherwise after this error? 0: the peer has closed the connection. */
@@ -227,12 +278,11 @@ static void fail(struct tug_tcp_link *link, int error) {
 
 static void begin(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     struct sockaddr_storage address;
-    const int on = 1;
     socklen_t bytes = tug_tcp_sockaddr(&link->peer->address, &address);
     link->connecting = link->waits = true;
     link->socket = make_socket(endpoint, address.ss_family, &link->last);
     const int made = link->socket.number;
-    if (made < 0 || setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
+    if (made < 0 || !prepare_socket(made) ||
         (connect(made, (struct sockaddr *)&address, bytes) != 0 && errno != EINPROGRESS)) {
         fail(link, errno);
         tug_tcp_end_link(endpoint, link);
@@ -339,7 +389,7 @@ bool tug_tcp_meet_again(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
         welcome(endpoint, other, link);
         return true; /* if that has broken its next event says so */
     }
-    if (now - link->since_ns > MEET_NS) {
+    if (now - link->since_ns > patience_ns()) {
         tug_log(TUG_LOG_ERROR,
                 "process %u does not answer, so operations on it fail, after %u connections have "
                 "ended: look why that process does not run, and at the network",
@@ -551,7 +601,6 @@ static void drop_strangers(struct tug_tcp_endpoint *endpoint, uint64_t now) {
 /* The hello of a connection that has waited is there already. */
 static void take_connection(struct tug_tcp_endpoint *endpoint, struct tug_own socket,
                             enum tug_tcp_reserve last) {
-    const int on = 1;
     struct tug_tcp_link *link = add_link(endpoint, socket, NULL);
     if (link == NULL) {
         tug_own_close(&socket);
@@ -560,7 +609,7 @@ static void take_connection(struct tug_tcp_endpoint *endpoint, struct tug_own so
     link->last = last;
     endpoint->strangers++;
     endpoint->accepted++;
-    if (setsockopt(socket.number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) {
+    if (!prepare_socket(socket.number)) {
         link->broken = true;
     } else {
         tug_tcp_watch(endpoint, link, EPOLLIN);

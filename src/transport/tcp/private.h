@@ -188,6 +188,10 @@ bool tug_tcp_take_connections(struct tug_tcp_endpoint *endpoint);
 /* A link that has not been greeted brings something. True if it goes on, or has ended. */
 bool tug_tcp_hear(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
+/* Has the peer been silent for too long (TUGBOAT_PEER_TIMEOUT)? Then the link is broken, and not
+ * made again. Times as in tug_tcp_link_is_silent(). */
+bool tug_tcp_gives_up(struct tug_tcp_link *link, uint64_t looked_ns, uint64_t now_ns);
+
 /* A link has broken. True: nothing had gone by it, and it will be made again. */
 bool tug_tcp_meet_again(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
