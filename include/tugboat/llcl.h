@@ -381,41 +381,41 @@ TUG_API int tug_counter_wait(tug_context *context, struct tug_counter *counter, 
 
 /* ---- waiting by user-level threads ---- */
 
-/* A runtime with threads of its own (fibres, coroutines, tasks), of which many share an OS thread,
- * sets these functions. tug_wait(), tug_counter_wait() and tug_signal_wait() then do not put the OS
- * thread to sleep: they call block(), which lets another fibre run there. So do waits for handles
- * of ACP and for operations of arrays. Calls of MPI and collective functions wait with their
- * thread.
+/* A runtime with user-level threads (coroutines, tasks), of which many share an OS thread, sets
+ * these functions. tug_wait(), tug_counter_wait() and tug_signal_wait() then do not put the OS
+ * thread to sleep: they call block(), which lets another user-level thread run there. So do waits
+ * for handles of ACP and for operations of arrays. Calls of MPI and collective functions wait with
+ * their OS thread.
  *
  *   self   is called at the start of a wait, on the waiting thread. It returns what stands for the
- *          calling fibre, not NULL. NULL means that the caller is not a fibre. It waits as without
- *          hooks.
- *   block  is called on the fibre. It returns after wake() has been called for this fibre, also if
- *          that was before block(). It may return on another OS thread.
+ *          calling user-level thread, not NULL. NULL means that the caller is none. It waits as
+ *          without hooks.
+ *   block  is called on the user-level thread. It returns after wake() has been called for this
+ *          one, also if that was before block(). It may return on another OS thread.
  *   wake   is called exactly once for each block(), by any thread, perhaps before block() or during
- *          it. The rules for callbacks hold: it must not wait for a fibre, and it may call no
- *          function of the library. It may take a short lock that no fibre holds while it calls the
- *          library.
+ *          it. The rules for callbacks hold: it must not wait for a user-level thread, and it may
+ *          call no function of the library. It may take a short lock that no user-level thread
+ *          holds while it calls the library.
  *
- * While a fibre waits, the condition of its wait is called by any thread, one at a time. For
- * tug_wait() this is done(d): it must do no more than look. The library's own thread drives the
- * engine if no thread of the program does. It looks for conditions that become true outside of the
- * engine, by plain stores for example, at least once a millisecond.
+ * While a user-level thread waits, the condition of its wait is called by any thread, one at a
+ * time. For tug_wait() this is done(d): it must do no more than look. The library's own thread
+ * drives the engine if no thread of the program does. It looks for conditions that become true
+ * outside of the engine, by plain stores for example, at least once a millisecond.
  *
- * A scheduler that finds no fibre to run may sleep in its own way, or wait for one by tug_wait(),
- * where self() returns NULL. Then its thread drives the engine, and operations that its fibres have
- * started share packets. */
+ * A scheduler that finds nothing to run may sleep in its own way, or wait for something by
+ * tug_wait(), where self() returns NULL. Then its thread drives the engine, and operations that its
+ * user-level threads have started share packets. */
 struct tug_wait_hooks {
     void *(*self)(void *d);
-    void (*block)(void *d, void *fibre);
-    void (*wake)(void *d, void *fibre);
+    void (*block)(void *d, void *thread);
+    void (*wake)(void *d, void *thread);
     void *d;
 };
 
 /* Sets the hooks of the process. NULL removes them. The call copies *hooks. No other thread may be
  * in a call of the library. Works before the first context exists.
  *
- * Returns 0, TUG_ERR_INVALID (a function is missing), TUG_ERR_STATE (a fibre waits) or
+ * Returns 0, TUG_ERR_INVALID (a function is missing), TUG_ERR_STATE (a user-level thread waits) or
  * TUG_ERR_UNSUPPORTED (TUGBOAT_PROGRESS=caller: no thread would see that a wait is over). */
 TUG_API int tug_wait_hooks_set(const struct tug_wait_hooks *hooks);
 

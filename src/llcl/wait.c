@@ -39,7 +39,7 @@ void tug_progress(tug_context *context) {
 static struct tug_wait_hooks hooks;
 static bool hooked;
 
-struct fibre {
+struct user_thread {
     struct tug_suspended wait; /* first */
     void *self;
 };
@@ -58,18 +58,18 @@ int tug_wait_hooks_set(const struct tug_wait_hooks *wanted) {
 }
 
 static void wake(struct tug_suspended *wait) {
-    hooks.wake(hooks.d, ((struct fibre *)wait)->self);
+    hooks.wake(hooks.d, ((struct user_thread *)wait)->self);
 }
 
 /* False: the caller is none, it waits with its thread. */
 static bool suspend(bool (*done)(void *d), void *d) {
-    struct fibre fibre = {.self = hooks.self(hooks.d)};
-    if (fibre.self == NULL)
+    struct user_thread thread = {.self = hooks.self(hooks.d)};
+    if (thread.self == NULL)
         return false;
     while (!done(d)) {
-        fibre.wait = (struct tug_suspended){.done = done, .argument = d, .wake = wake};
-        tug_engine_suspend(&fibre.wait);
-        hooks.block(hooks.d, fibre.self);
+        thread.wait = (struct tug_suspended){.done = done, .argument = d, .wake = wake};
+        tug_engine_suspend(&thread.wait);
+        hooks.block(hooks.d, thread.self);
     }
     return true;
 }
