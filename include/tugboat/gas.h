@@ -82,8 +82,8 @@ enum tug_placement {
  * the pages were on another node. Up to eight pages side by side move together (64 KiB at most).
  * When the accesses to them have cost as much as a move, and the process has not used the pages
  * that came to it before meanwhile, they move to the process, while the program goes on. So a
- * process pays at most twice the cost of the best choice in hindsight (ski rental), and when moves
- * keep paying they begin with the first access or two. A process that does use its own pages, and
+ * process that begins pays at most twice the cost of the best choice in hindsight (ski rental).
+ * When moves keep paying they begin with the first access or two. A process that does use its own pages, and
  * others' now and then, leaves them where they are until they have cost as much as 32 moves. Pages
  * that come and leave again without having been used come more and more seldom.
  * Moves have the effects of own: puts wait for them, and they wait for holds. So a process that
