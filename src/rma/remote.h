@@ -171,6 +171,9 @@ struct tug_remote {
     tug_registration *memory;
     /* some rank has said, before the last fence, that the host's window is not to be kept */
     _Atomic bool spoilt;
+    /* a notice of that rank + 1 was lost, because there was no memory to keep it; < 0: of several
+     */
+    _Atomic int forgotten;
     bool allocated; /* memory is LLCL's own, mapped by the node */
     bool ordered;   /* what is small goes in packets, as messages do, and none overtakes another */
     unsigned char *brought; /* memory of this rank alone, to be freed; NULL: none */

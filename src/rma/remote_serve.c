@@ -95,12 +95,6 @@ static bool is_sender(const struct request *request, int process) {
            request->remote->targets[rank].process == process;
 }
 
-/* What is kept of it; NULL if it is not who it says. */
-static struct tug_remote_state *find_sender(const struct request *request, int process) {
-    return is_sender(request, process) ? tug_remote_meet(request->remote, (int)request->head.type)
-                                       : NULL;
-}
-
 static void complain(int source) {
     tug_log(TUG_LOG_ERROR,
             "rank %d sends a one-sided operation that makes no sense here, and it is dropped: run "
@@ -454,13 +448,15 @@ static void on_moved(tug_context *context, int source, const void *payload, size
 static void on_lock(tug_context *context, struct tug_caller caller, const void *payload,
                     size_t bytes, void *domain) {
     struct request request;
-    struct tug_remote_state *sender = NULL;
-    if (read_head(domain, payload, bytes, &request))
-        sender = find_sender(&request, caller.process);
+    const bool known =
+        read_head(domain, payload, bytes, &request) && is_sender(&request, caller.process);
+    struct tug_remote_state *sender =
+        known ? tug_remote_meet(request.remote, (int)request.head.type) : NULL;
     const uint8_t wants = sender != NULL ? request.head.what : TUG_LOCK_NONE;
     if (wants < TUG_LOCK_SHARED || wants > TUG_LOCK_EXCLUSIVE ||
         sender->entry.holds != TUG_LOCK_NONE || request.head.op > 1) {
-        complain(caller.process);
+        if (!known || sender != NULL) /* else there is no memory, which has been said */
+            complain(caller.process);
         tug_answer(context, caller, NULL, 0);
         return;
     }
@@ -487,8 +483,8 @@ static void on_unlock(tug_context *context, int source, const void *payload, siz
     struct request request;
     struct tug_remote_state *sender = NULL;
     (void)context;
-    if (read_head(domain, payload, bytes, &request))
-        sender = find_sender(&request, source);
+    if (read_head(domain, payload, bytes, &request) && is_sender(&request, source))
+        sender = tug_remote_state_of(request.remote, (int)request.head.type);
     if (sender == NULL || sender->entry.holds < TUG_LOCK_SHARED) {
         complain(source);
         return;
@@ -500,13 +496,23 @@ static void on_unlock(tug_context *context, int source, const void *payload, siz
 
 /* ---- notices ---- */
 
+/* Who waits for it learns that it will not come (await() in remote_sync.c). */
+static void forget(struct tug_remote *remote, int rank) {
+    int before = 0;
+    if (!atomic_compare_exchange_strong(&remote->forgotten, &before, rank + 1) &&
+        before != rank + 1)
+        atomic_store(&remote->forgotten, -1);
+}
+
 /* Of who takes part in a barrier nothing is kept. False: it makes no sense. */
-static bool take_notice(const struct request *request, int source) {
+static bool take_notice(const struct request *request) {
     _Atomic uint32_t *count = &request->remote->arrived[request->head.op];
     if (request->head.what < TUG_NOTICE_BARRIER) {
-        struct tug_remote_state *from = find_sender(request, source);
-        if (from == NULL)
-            return false;
+        struct tug_remote_state *from = tug_remote_meet(request->remote, (int)request->head.type);
+        if (from == NULL) {
+            forget(request->remote, (int)request->head.type);
+            return true;
+        }
         count = request->head.what == TUG_NOTICE_POST ? &from->posts : &from->completes;
     } else if (request->head.what == TUG_NOTICE_BARRIER_SPOILT) {
         atomic_store(&request->remote->spoilt, true); /* before the count, which is waited for */
@@ -522,7 +528,7 @@ static void on_notice(tug_context *context, int source, const void *payload, siz
     struct request request;
     (void)context;
     if (!read_head(domain, payload, bytes, &request) || request.head.op >= TUG_REMOTE_ROUNDS ||
-        !is_sender(&request, source) || !take_notice(&request, source))
+        !is_sender(&request, source) || !take_notice(&request))
         complain(source);
 }
 

@@ -220,7 +220,8 @@ static int flush_every(struct tug_remote *remote, bool local) {
 struct awaited {
     _Atomic uint32_t *count;
     uint32_t value;
-    const tug_context *context;
+    const struct tug_remote *remote;
+    int rank;      /* whose */
     uint32_t lost; /* processes, when the wait began */
 };
 
@@ -229,22 +230,32 @@ static bool has_come(void *argument) {
     return (int32_t)(atomic_load(awaited->count) - awaited->value) >= 0;
 }
 
-static bool has_come_or_is_lost(void *argument) {
-    const struct awaited *awaited = argument;
-    return has_come(argument) || tug_context_lost(awaited->context) != awaited->lost;
+/* It has told, but there was no memory to keep that. */
+static bool is_forgotten(const struct awaited *awaited) {
+    const int forgotten = atomic_load(&awaited->remote->forgotten);
+    return forgotten < 0 || forgotten == awaited->rank + 1;
 }
 
-/* Waits for what that rank tells. MPI_ERR_OTHER: it never will, for it is lost. */
+static bool has_come_or_will_not(void *argument) {
+    const struct awaited *awaited = argument;
+    return has_come(argument) || is_forgotten(awaited) ||
+           tug_context_lost(awaited->remote->domain->context) != awaited->lost;
+}
+
+/* Waits for what that rank tells. MPI_ERR_OTHER: it never will, for it is lost; MPI_ERR_NO_MEM: it
+ * has, in vain. */
 static int await(struct tug_remote *remote, int rank, _Atomic uint32_t *count, uint32_t value) {
     tug_context *context = remote->domain->context;
-    struct awaited awaited = {count, value, context, 0};
+    struct awaited awaited = {count, value, remote, rank, 0};
     for (;;) {
         awaited.lost = tug_context_lost(context);
         if (has_come(&awaited))
             return MPI_SUCCESS;
+        if (is_forgotten(&awaited))
+            return MPI_ERR_NO_MEM;
         if (awaited.lost > 0 && tug_context_has_lost(context, remote->targets[rank].process))
             return has_come(&awaited) ? MPI_SUCCESS : MPI_ERR_OTHER; /* its last words count */
-        tug_remote_wait(remote, has_come_or_is_lost, &awaited);
+        tug_remote_wait(remote, has_come_or_will_not, &awaited);
     }
 }
 
@@ -452,8 +463,11 @@ static int test_exposure(struct tug_window *window, const int *ranks, int n, int
             struct tug_remote_state *from = tug_remote_meet(remote, ranks[i]);
             if (from == NULL)
                 return MPI_ERR_NO_MEM;
-            *flag = has_come(
-                &(struct awaited){.count = &from->completes, .value = from->completes_used + 1});
+            struct awaited awaited = {&from->completes, from->completes_used + 1, remote, ranks[i],
+                                      0};
+            *flag = has_come(&awaited);
+            if (!*flag && is_forgotten(&awaited))
+                return MPI_ERR_NO_MEM;
         }
     if (*flag)
         end_exposure(remote, ranks, n);
