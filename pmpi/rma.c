@@ -199,8 +199,8 @@ static inline bool is_over(const struct tug_rma *o) {
 #define IS_LIKE_LAST(kind)                                                                         \
     tug_remote_join_last(win, kind, origin_addr, origin_count, origin_datatype, target_rank,       \
                          target_disp, target_count, target_datatype)
-#define JOINS_LAST_PUT IS_LIKE_LAST(TUG_SMALL_WRITES)
-#define JOINS_LAST_GET IS_LIKE_LAST(TUG_SMALL_READS)
+#define JOINS_LAST_PUT IS_LIKE_LAST(TUG_COMPANY_WRITES)
+#define JOINS_LAST_GET IS_LIKE_LAST(TUG_COMPANY_READS)
 #define JOINS_LAST_ACC false
 #define JOINS_LAST_GETACC false
 #define JOINS_LAST_FOP false

@@ -196,6 +196,7 @@ struct tug_burst {
     /* it ends with a message to its peers: packets that are not full wait for it */
     bool gathers;
     bool pieces; /* more of the same operation follows at once: they wait for that */
+    bool noted;  /* more may be noted like the last write (small.h) */
     struct tug_company *companies[TUG_COMPANIES]; /* that more may join; NULL: none is open */
 };
 extern _Thread_local struct tug_burst tug_burst;
@@ -227,7 +228,7 @@ static inline void tug_burst_in_epoch(bool peers_come, bool gathers) {
 
 /* This thread waits for what it has started, or asks after it. */
 static inline void tug_burst_end(void) {
-    tug_burst.peers_come = tug_burst.gathers = tug_burst.pieces = false;
+    tug_burst.peers_come = tug_burst.gathers = tug_burst.pieces = tug_burst.noted = false;
     tug_burst.companies[TUG_COMPANY_READS] = tug_burst.companies[TUG_COMPANY_WRITES] = NULL;
     if (tug_burst.started == 0)
         return;

@@ -81,23 +81,6 @@ static bool message_noted(struct tug_context *context, uint32_t process, unsigne
     return start_noted(context, &request, payload);
 }
 
-static bool execute_later(const struct tug_note *note) {
-    void (*f)(void *) = (void (*)(void *))(uintptr_t)note->payload.words[0];
-    f((void *)(uintptr_t)note->payload.words[1]);
-    return true;
-}
-
-bool tug_small_later(void (*f)(void *d), void *d) {
-    struct tug_note *note = tug_note_begin(TUG_NOTE_LATER);
-    if (note == NULL)
-        return false;
-    note->execute = execute_later;
-    note->payload.words[0] = (uintptr_t)f;
-    note->payload.words[1] = (uintptr_t)d;
-    tug_note_end();
-    return true;
-}
-
 /* ---- in company ---- */
 
 static inline struct tug_peer *peer_of(const struct tug_company *company) {
@@ -121,8 +104,7 @@ static uint32_t execute_writes(const struct tug_company *company, const unsigned
     struct tug_generation *generation = tug_outstanding_open(&peer->remote);
     uint32_t done = 0;
     count_in_hand(generation, (int)n);
-    if (peer->beside &&
-        tug_lone_write_run(&peer->context->fabric, peer->process, key, words[TUG_SMALL_OFFSET], run,
+    if (tug_lone_write_run(&peer->context->fabric, peer->process, key, words[TUG_SMALL_OFFSET], run,
                            n, (uint32_t)bytes, &generation->ended))
         return n;
     for (const unsigned char *at = run; done < n; done++, at += step)
@@ -211,16 +193,18 @@ static inline bool join_company(const struct tug_transfer *t, enum tug_company_k
         return false;
     if (kind == TUG_COMPANY_READS && t->then != NULL)
         return join_with_end(company, t);
-    if (!tug_small_join((enum tug_small_kind)kind, t->offset, t->here))
+    if (!tug_small_join(kind, t->offset, t->here))
         return false;
     if (t->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM)
         memcpy(&company->words[TUG_SMALL_FORM], t->form, sizeof(t->form));
     return true;
 }
 
-/* The first one of a company, which may wait: one of many. False: there is none for it. */
+/* The first one of a company, which may wait: one of many, to another process of the node. Not
+ * between nodes: there the message that ends an epoch must come behind what it ends, and notes,
+ * messages among them, are executed before what is in company. False: there is none for it. */
 static bool open_company(const struct tug_transfer *t, enum tug_company_kind kind) {
-    if (tug_burst_is_single())
+    if (!t->peer->beside || tug_burst_is_single())
         return false;
     if (tug_notebook != NULL) { /* what an earlier burst has left waiting may be like this */
         tug_burst.companies[kind] = &tug_notebook->companies[kind];
@@ -270,28 +254,40 @@ static inline bool may_wait(const struct tug_transfer *write) {
              (tug_burst.awaited || !tug_peer_serves(write->peer->context, write->peer->process)));
 }
 
-/* False: it does not wait. */
-static inline bool note_write(const struct tug_transfer *write) {
-    if (!may_wait(write))
-        return false;
-    if (join_company(write, TUG_COMPANY_WRITES) || open_company(write, TUG_COMPANY_WRITES))
-        return true; /* others than those in the company that waits */
+_Thread_local uint64_t tug_small_noted[TUG_COMPANY_WORDS];
+
+bool tug_small_note(uint64_t offset, const void *here) {
+    const size_t bytes = tug_small_noted[TUG_SMALL_BYTES];
     struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
     if (note == NULL)
         return false;
     struct noted_write *noted = (struct noted_write *)note->payload.bytes;
     note->execute = execute_write;
-    noted->peer = write->peer;
-    noted->key = write->key->word[0];
-    noted->offset = write->offset;
-    noted->bytes = (uint32_t)write->bytes;
-    if (__builtin_expect(write->bytes == 8, 1))
-        memcpy(noted->data, write->here, 8);
+    noted->peer = (struct tug_peer *)(uintptr_t)tug_small_noted[TUG_SMALL_PEER];
+    noted->key = tug_small_noted[TUG_SMALL_KEY];
+    noted->offset = offset;
+    noted->bytes = (uint32_t)bytes;
+    if (__builtin_expect(bytes == 8, 1))
+        memcpy(noted->data, here, 8);
     else
-        memcpy(noted->data, write->here, write->bytes);
+        memcpy(noted->data, here, bytes);
     tug_note_end();
     tug_burst_add();
     return true;
+}
+
+/* False: it does not wait. Those to another node that follow may be like it. */
+static inline bool note_write(const struct tug_transfer *write) {
+    if (!may_wait(write))
+        return false;
+    if (join_company(write, TUG_COMPANY_WRITES) || open_company(write, TUG_COMPANY_WRITES))
+        return true; /* others than those in the company that waits */
+    tug_small_noted[TUG_SMALL_PEER] = (uintptr_t)write->peer;
+    tug_small_noted[TUG_SMALL_KEY] = write->key->word[0];
+    tug_small_noted[TUG_SMALL_BYTES] = write->bytes;
+    memcpy(&tug_small_noted[TUG_SMALL_FORM], write->form, sizeof(write->form));
+    tug_burst.noted = !write->peer->beside && write->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM;
+    return tug_small_note(write->offset, write->here);
 }
 
 /* The same of a program's write of at most 16 bytes, which counts at a counter of its own. */

@@ -4,7 +4,7 @@
  * A floor keeps a struct tug_peer for each process that it has to do with, and starts operations
  * that count there. How they go is found out here, in this order:
  *
- *   in company   like the one before it (engine/notes.h)
+ *   in company   like the one before it, to a process of the node (engine/notes.h)
  *   alone        few, to a process of the node that looks (transport/lone.h)
  *   noted        the thread's notebook has it, until whoever drives puts it in a packet
  *   else         a try_ call of LLCL: loads and stores, cross-memory attach, a card, packets
@@ -85,12 +85,6 @@ static inline bool tug_peer_is_quiet(const struct tug_peer *peer) {
     return !tug_notes_waiting() && tug_outstanding_is_empty(&peer->remote) &&
            tug_outstanding_is_empty(&peer->local);
 }
-
-enum tug_small_kind { TUG_SMALL_READS = TUG_COMPANY_READS, TUG_SMALL_WRITES = TUG_COMPANY_WRITES };
-
-/* Calls f(d) with the engine's next beat, or when somebody asks for what waits: once, as the holder
- * of the baton, which may not block. False: not now, nothing happened. */
-bool tug_small_later(void (*f)(void *d), void *d);
 
 /* Returns when what waits in notes and companies has been started, by this thread and, if that
  * happened before, by others; the reads alone, for one who needs no more. */
@@ -187,7 +181,7 @@ static inline void tug_peer_message(const struct tug_peer_message *message) {
 
 /* ---- one more like the last ---- */
 
-/* The words of a company. */
+/* The words of a company, and of the last noted write to another node. */
 enum {
     TUG_SMALL_PEER,
     TUG_SMALL_KEY,
@@ -196,10 +190,14 @@ enum {
     TUG_SMALL_FORM,  /* TUG_FORM_WORDS */
 };
 
+extern _Thread_local uint64_t tug_small_noted[TUG_COMPANY_WORDS]; /* while tug_burst.noted */
+
 /* What this thread's last small operations of a kind have in common, which another may join. NULL:
  * nothing. */
-static inline const uint64_t *tug_small_last(enum tug_small_kind kind) {
-    return tug_burst.companies[kind] != NULL ? tug_burst.companies[kind]->words : NULL;
+static inline const uint64_t *tug_small_last(enum tug_company_kind kind) {
+    if (tug_burst.companies[kind] != NULL)
+        return tug_burst.companies[kind]->words;
+    return kind == TUG_COMPANY_WRITES && tug_burst.noted ? tug_small_noted : NULL;
 }
 
 /* Have they that form? */
@@ -216,22 +214,26 @@ static inline size_t tug_small_bytes(const uint64_t *last) {
     return last[TUG_SMALL_BYTES];
 }
 
+/* One more write like the last that was noted. False: it goes the long way, nothing happened. */
+bool tug_small_note(uint64_t offset, const void *here);
+
 /* One that is like them joins them, if its offset is near enough and there is room. False: it goes
  * the long way, nothing happened. */
 static inline __attribute__((always_inline)) bool
-tug_small_join(enum tug_small_kind kind, uint64_t offset, const void *here) {
+tug_small_join(enum tug_company_kind kind, uint64_t offset, const void *here) {
     struct tug_company *last = tug_burst.companies[kind];
-    const enum tug_company_kind company = (enum tug_company_kind)kind;
+    if (kind == TUG_COMPANY_WRITES && last == NULL)
+        return tug_small_note(offset, here);
     const uint64_t distance = offset - last->words[TUG_SMALL_OFFSET];
-    if (distance + ((uint64_t)1 << 31) > UINT32_MAX || !tug_company_has_room(last, company))
+    if (distance + ((uint64_t)1 << 31) > UINT32_MAX || !tug_company_has_room(last, kind))
         return false;
     tug_burst_add();
-    if (kind == TUG_SMALL_READS) /* where what is read goes */
-        tug_company_add(last, company, (uint32_t)distance, &here, sizeof(here));
+    if (kind == TUG_COMPANY_READS) /* where what is read goes */
+        tug_company_add(last, kind, (uint32_t)distance, &here, sizeof(here));
     else if (__builtin_expect(last->bytes == 8, 1))
-        tug_company_add(last, company, (uint32_t)distance, here, 8);
+        tug_company_add(last, kind, (uint32_t)distance, here, 8);
     else
-        tug_company_add_any(last, company, (uint32_t)distance, here);
+        tug_company_add_any(last, kind, (uint32_t)distance, here);
     return true;
 }
 

@@ -29,7 +29,7 @@ static inline void tug_remote_form(uint64_t form[TUG_FORM_WORDS],
 
 /* A put or get on a window. False: it goes the long way, nothing happened. */
 static inline __attribute__((always_inline)) bool
-tug_remote_join_last(MPI_Win win, enum tug_small_kind kind, const void *here, MPI_Count n,
+tug_remote_join_last(MPI_Win win, enum tug_company_kind kind, const void *here, MPI_Count n,
                      MPI_Datatype type, int rank, MPI_Aint disp, MPI_Count target_n,
                      MPI_Datatype target_type) {
     const uint64_t *last = tug_small_last(kind);

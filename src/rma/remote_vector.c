@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 
 #include "base/clock.h"
+#include "engine/notes.h"
 #include "llcl/llcl.h"
 #include "node/cma.h"
 #include "rma/remote.h"
@@ -206,14 +207,15 @@ void tug_remote_submit(struct tug_remote_state *state) {
 /* Nobody has flushed, or has by now. As the holder of the baton, who waits for nobody: whoever has
  * the mutex does what waits, or adds to it and looks at `noted` after that (note_submit()). Either
  * it sees that there is no note any more, or this try comes behind it. */
-static void submit_later(void *d) {
-    struct tug_vector *vector = d;
+static bool execute_submit(const struct tug_note *note) {
+    struct tug_vector *vector = (struct tug_vector *)(uintptr_t)note->payload.words[0];
     atomic_store(&vector->noted, false);
     atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in note_submit() */
     if (tug_mutex_try(&vector->mutex)) {
         submit(vector);
         tug_mutex_unlock(&vector->mutex);
     }
+    return true;
 }
 
 /* The vector has one more, and the mutex is free again: sees to it that there is a note. */
@@ -222,12 +224,17 @@ static void note_submit(struct tug_vector *vector) {
     if (atomic_load_explicit(&vector->noted, memory_order_relaxed) ||
         atomic_exchange(&vector->noted, true))
         return;
-    if (tug_small_later(submit_later, vector))
+    struct tug_note *note = tug_note_begin(TUG_NOTE_LATER);
+    if (note == NULL) {
+        atomic_store(&vector->noted, false);
+        /* each would be a call of its own: packets, until the next flush */
+        atomic_store_explicit(&vector->state->gathers, TUG_GATHERS_NOT, memory_order_relaxed);
+        tug_remote_submit(vector->state);
         return;
-    atomic_store(&vector->noted, false);
-    /* each would be a call of its own: packets, until the next flush */
-    atomic_store_explicit(&vector->state->gathers, TUG_GATHERS_NOT, memory_order_relaxed);
-    tug_remote_submit(vector->state);
+    }
+    note->execute = execute_submit;
+    note->payload.words[0] = (uintptr_t)vector;
+    tug_note_end();
 }
 
 /* Makes the vector one of operations on what the key names. False: it is mapped here, or cannot be

@@ -63,10 +63,6 @@ refuse "a public header includes public headers only" \
 refuse "benchmarks are ordinary MPI programs" \
     '#include *"(base|engine|host|node|transport|llcl|request|rma|gas|model|schedule|pmpi|persistent)/' osu-style-bench
 
-# Small operations have one buffer, in LLCL.
-refuse "how small operations travel is LLCL's affair: llcl/small.h" \
-    '#include "engine/notes\.h"|\btug_(note_(begin|end)|company_)|\bTUG_(NOTE|COMPANY)_' src/rma src/acp src/gas pmpi persistent
-
 # What decides when threads look and sleep: twelve numbers with their reasons, in one place.
 refuse "the engine's constants are in plan.h" --exclude=plan.h \
     '^#define [A-Z_]+(_NS|_US|_MS|_LOOKS|_BEATS|_PAUSES|_YIELDS)\b|_ns = [0-9]{2,}' src/engine
