@@ -302,6 +302,8 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
     }
     if (stream->answers != NULL)
         send_answers(packets, stream);
+    if (stream->requests == NULL)
+        tug_stream_pump(packets, stream); /* there was no memory for a packet for what waits */
     if (stream->requests != NULL && stream->requests->packet.records > 0 &&
         tug_stream_window_open(packets, stream)) {
         const bool idle = tug_stream_idle(stream);
