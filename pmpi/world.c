@@ -165,7 +165,7 @@ static bool wants_polite(const int64_t most[QUESTIONS], struct want *wants, int 
     if (most[NATIVE] || most[POLITE] || most[NO_MEMORY])
         return !most[NATIVE] && most[POLITE];
     TUG_POLITE(Iallgather, &mine, 2, MPI_UINT64_T, wants, 2, MPI_UINT64_T, MPI_COMM_WORLD);
-    tug_cores_shared_by(count_sharing(wants, nranks, cores.id));
+    tug_cores_shared_by(count_sharing(wants, nranks, cores.id), cores.count);
     return is_oversubscribed(wants, nranks);
 }
 

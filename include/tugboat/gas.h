@@ -83,12 +83,12 @@ enum tug_placement {
  * When the accesses to them have cost as much as a move, and the process has not used the pages
  * that came to it before meanwhile, they move to the process, while the program goes on. So a
  * process that begins pays at most twice the cost of the best choice in hindsight (ski rental).
- * When moves keep paying they begin with the first access or two. A process that does use its own pages, and
- * others' now and then, leaves them where they are until they have cost as much as 32 moves. Pages
- * that come and leave again without having been used come more and more seldom.
- * Moves have the effects of own: puts wait for them, and they wait for holds. So a process that
- * holds a page must not wait for a put of another process to that page. Pages of processes on the
- * same node are used where they are. A move that finds no room (pages_most) is not made. */
+ * When moves keep paying they begin with the first access or two. A process that does use its own
+ * pages, and others' now and then, leaves them where they are until they have cost as much as 32
+ * moves. Pages that come and leave again without having been used come more and more seldom. Moves
+ * have the effects of own: puts wait for them, and they wait for holds. So a process that holds a
+ * page must not wait for a put of another process to that page. Pages of processes on the same node
+ * are used where they are. A move that finds no room (pages_most) is not made. */
 enum tug_moves {
     TUG_MOVES_BY_SETTING = 0, /* as TUGBOAT_ARRAY_MOVES says; off without it */
     TUG_MOVES_BY_CALL,        /* no */

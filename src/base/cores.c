@@ -85,11 +85,11 @@ static uint64_t mix_machine(uint64_t hash) {
 static _Atomic unsigned sharing; /* ranks, the most that anybody has said */
 static _Atomic bool crowded;
 
-void tug_cores_shared_by(unsigned ranks) {
+void tug_cores_shared_by(unsigned ranks, unsigned cores) {
     unsigned most = atomic_load(&sharing);
     while (ranks > most && !atomic_compare_exchange_weak(&sharing, &most, ranks))
         ;
-    atomic_store(&crowded, atomic_load(&sharing) > tug_cores_find().count);
+    atomic_store(&crowded, atomic_load(&sharing) > cores);
 }
 
 bool tug_cores_crowded(void) {

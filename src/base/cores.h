@@ -42,9 +42,9 @@ struct tug_cores {
 /* What holds for this process now. */
 struct tug_cores tug_cores_find(void);
 
-/* So many ranks of the job are known to use the cores that this process may use. The most that
- * anybody has said stays: ranks of other communicators are there, too. */
-void tug_cores_shared_by(unsigned ranks);
+/* So many ranks of the job are known to use the `cores` that this process may use now. The most
+ * that anybody has said stays: ranks of other communicators are there, too. */
+void tug_cores_shared_by(unsigned ranks, unsigned cores);
 
 /* More than there are cores, when that was said. */
 bool tug_cores_crowded(void);

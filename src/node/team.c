@@ -324,7 +324,7 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
         return error;
     }
     const unsigned cores = tug_cores_find().count;
-    tug_cores_shared_by((unsigned)team->node_size);
+    tug_cores_shared_by((unsigned)team->node_size, cores);
     tug_park_configure(tug_settings.spin_us, tug_cores_crowded());
     uint64_t word = (uint64_t)(uintptr_t)team ^ (uint64_t)random() << 20;
     if (team->rank == 0)

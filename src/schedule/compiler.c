@@ -36,16 +36,20 @@ static struct tug_run cut(const struct tug_run *run, uint64_t from, uint64_t to)
     return (struct tug_run){run->begin + from, to - from, run->segment};
 }
 
+/* The n-th part, of so many segments each. */
+static struct tug_run cut_nth(const struct tug_run *run, uint64_t n, uint64_t segments) {
+    uint64_t most = run->segment == 0 ? run->elements : run->segment * segments;
+    return cut(run, n * most, (n + 1) * most);
+}
+
 struct tug_run tug_run_segment(const struct tug_run *run, uint64_t n) {
-    uint64_t most = run->segment == 0 ? run->elements : run->segment;
-    struct tug_run segment = cut(run, n * most, (n + 1) * most);
+    struct tug_run segment = cut_nth(run, n, 1);
     segment.segment = 0;
     return segment;
 }
 
 struct tug_run tug_run_chunk(const struct tug_run *run, uint32_t chunk) {
-    uint64_t most = run->segment == 0 ? run->elements : run->segment * TUG_CHUNK;
-    return cut(run, chunk * most, (chunk + 1) * most);
+    return cut_nth(run, chunk, TUG_CHUNK);
 }
 
 struct tug_run tug_run_part(const struct tug_run *run, uint32_t parts, uint32_t n) {

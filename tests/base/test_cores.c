@@ -143,11 +143,11 @@ static void masks_may_be_larger_than_the_c_librarys(void **state) {
 static void the_most_ranks_that_were_told_of_crowd(void **state) {
     (void)state;
     const unsigned cores = tug_cores_find().count;
-    tug_cores_shared_by(cores);
+    tug_cores_shared_by(cores, cores);
     assert_false(tug_cores_crowded());
-    tug_cores_shared_by(cores + 1);
+    tug_cores_shared_by(cores + 1, cores);
     assert_true(tug_cores_crowded());
-    tug_cores_shared_by(1); /* a communicator of one */
+    tug_cores_shared_by(1, cores); /* a communicator of one */
     assert_true(tug_cores_crowded());
 }
 

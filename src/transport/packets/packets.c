@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/copy.h"
 #include "base/log.h"
 #include "host/agreement.h"
 
@@ -51,7 +50,7 @@ int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transp
     message->next = NULL;
     message->bytes = (uint32_t)bytes;
     message->transport = (uint8_t)transport;
-    tug_copy(message->data, data, bytes);
+    memcpy(message->data, data, bytes);
     if (stream->control_first == NULL)
         stream->control_first = message;
     else

@@ -125,6 +125,17 @@ static struct tug_buffer *unslot(const struct tug_verbs_messages *messages, stru
     return buffer;
 }
 
+/* Behind those that wait for the pair. */
+static void enqueue(struct tug_verbs_messages *messages, struct tug_verbs_pair *pair,
+                    uint32_t slot) {
+    messages->next[slot] = TUG_NO_MESSAGE;
+    if (pair->message_first == TUG_NO_MESSAGE)
+        pair->message_first = slot;
+    else
+        messages->next[pair->message_last] = slot;
+    pair->message_last = slot;
+}
+
 /* Takes the context's messages that wait for the pair, in their order, out of the slots. False: no
  * memory, some are lost. */
 static bool take_back(struct tug_verbs_contact *contact, struct tug_buffer **back) {
@@ -140,12 +151,7 @@ static bool take_back(struct tug_verbs_contact *contact, struct tug_buffer **bac
         const uint32_t next = messages->next[slot];
         const struct tug_packet_header *header = (const void *)send_memory(messages, slot);
         if (header->context != wire->fabric->id) { /* another's stays, where it is */
-            messages->next[slot] = TUG_NO_MESSAGE;
-            if (pair->message_first == TUG_NO_MESSAGE)
-                pair->message_first = slot;
-            else
-                messages->next[pair->message_last] = slot;
-            pair->message_last = slot;
+            enqueue(messages, pair, slot);
         } else {
             *back = unslot(messages, wire, slot);
             all &= *back != NULL;
@@ -229,13 +235,7 @@ bool tug_verbs_meet(struct tug_wire *wire, uint32_t peer) {
 /* ---- sending ---- */
 
 static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot) {
-    struct tug_verbs_messages *messages = verbs->messages;
-    messages->next[slot] = TUG_NO_MESSAGE;
-    if (pair->message_first == TUG_NO_MESSAGE)
-        pair->message_first = slot;
-    else
-        messages->next[pair->message_last] = slot;
-    pair->message_last = slot;
+    enqueue(verbs->messages, pair, slot);
     pair->urgent = true;
     tug_verbs_touch(verbs, pair);
 }
