@@ -7,7 +7,7 @@
 
 /* What a waiter waits for can come true outside of the engine (on mapped memory operations end on
  * the caller's thread): the longest sleep before it looks again. */
-#define NAP_NS 1000000
+#define NAP_NS 2000000
 
 static void execute_ask(struct tug_command *command) {
     tug_context_ask(command->payload.pointers[0]);

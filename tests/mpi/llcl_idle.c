@@ -136,7 +136,7 @@ static long sleeps(void) {
     return usage.ru_nvcsw;
 }
 
-/* Who waits looks once a millisecond, for what may come true outside of the library. */
+/* Who waits looks every two milliseconds, for what may come true outside of the library. */
 static void find_it_full(tug_context *context) {
     usleep(100000);
     if (check_rank == check_nranks - 1)
