@@ -260,44 +260,40 @@ bool tug_window_attaches(const struct tug_window *window) {
     return window->remote != NULL && window->remote->attachments != NULL;
 }
 
-/* The host, which knows nothing of the memory in a lane of ours, has allowed the question.
- * MPI_PROC_NULL: the first rank that has any. */
-static void query_direct(const struct tug_direct *direct, int rank, MPI_Aint *size,
-                         MPI_Aint *disp_unit, void *baseptr) {
-    if (rank == MPI_PROC_NULL) {
-        for (rank = 0; rank < direct->nranks && direct->targets[rank].size == 0;)
-            rank++;
-        rank = rank < direct->nranks ? rank : direct->rank;
-    }
-    *size = direct->targets[rank].size;
-    *disp_unit = direct->targets[rank].disp_unit;
-    *(void **)baseptr = direct->targets[rank].base;
+static MPI_Aint size_at(const struct tug_window *window, int rank) {
+    return window->direct != NULL ? window->direct->targets[rank].size
+                                  : window->remote->targets[rank].size;
 }
 
-/* Until MPI 4.1 only windows of MPI_Win_allocate_shared are asked for, which are never in the
- * packet lane. There the memory of others is not to be loaded from or stored to: it counts as none,
- * of the first rank that has any, too.
- */
-static void query_packet(const struct tug_window *window, int rank, MPI_Aint *size,
-                         MPI_Aint *disp_unit, void *baseptr) {
-    const struct tug_remote *remote = window->remote;
-    if (rank == MPI_PROC_NULL) {
-        for (rank = 0; rank < remote->nranks && remote->targets[rank].size == 0;)
-            rank++;
-        rank = rank < remote->nranks ? rank : remote->rank;
-    }
-    const bool own = rank == remote->rank;
-    *size = own ? window->size : 0;
-    *disp_unit = remote->targets[rank].disp_unit;
-    *(void **)baseptr = own ? window->base : NULL;
+/* Whom MPI_PROC_NULL stands for: the first rank that has memory, this one if none has. */
+static int first_with_memory(const struct tug_window *window) {
+    const bool mapped = window->direct != NULL;
+    const int nranks = mapped ? window->direct->nranks : window->remote->nranks;
+    for (int rank = 0; rank < nranks; rank++)
+        if (size_at(window, rank) != 0)
+            return rank;
+    return mapped ? window->direct->rank : window->remote->rank;
 }
 
+/* The host, which knows nothing of the memory in a lane of ours, has allowed the question. Until
+ * MPI 4.1 only windows of MPI_Win_allocate_shared are asked for, which are never in the packet
+ * lane. There the memory of others is not to be loaded from or stored to: it counts as none,
+ * of the first rank that has any, too. */
 void tug_window_query(const struct tug_window *window, int rank, MPI_Aint *size,
                       MPI_Aint *disp_unit, void *baseptr) {
-    if (window->direct != NULL)
-        query_direct(window->direct, rank, size, disp_unit, baseptr);
-    else
-        query_packet(window, rank, size, disp_unit, baseptr);
+    if (rank == MPI_PROC_NULL)
+        rank = first_with_memory(window);
+    if (window->direct != NULL) {
+        const struct tug_direct *direct = window->direct;
+        *size = direct->targets[rank].size;
+        *disp_unit = direct->targets[rank].disp_unit;
+        *(void **)baseptr = direct->targets[rank].base;
+    } else {
+        const bool own = rank == window->remote->rank;
+        *size = own ? window->size : 0;
+        *disp_unit = window->remote->targets[rank].disp_unit;
+        *(void **)baseptr = own ? window->base : NULL;
+    }
 }
 
 /* ---- the end ---- */
