@@ -23,7 +23,7 @@ struct tug_gate {
     struct {
         uint64_t number; /* position + 1 of the last offer */
         struct tug_place place;
-    } offers[TUG_FAR_SLOTS];
+    } __attribute__((aligned(64))) offers[TUG_FAR_SLOTS];
 } __attribute__((aligned(64)));
 
 /* On its way to the writer. */

@@ -103,9 +103,9 @@ static void tell(struct tug_far_stream *stream) {
 /* Says where a message goes. */
 static bool offer(struct tug_far_stream *stream, struct tug_far_message *message) {
     const unsigned slot = message->position % TUG_FAR_SLOTS;
-    const size_t there = offsetof(struct tug_gate, offers) + slot * 64;
+    const size_t there =
+        offsetof(struct tug_gate, offers[0]) + slot * sizeof(((struct tug_gate *)0)->offers[0]);
     struct tug_far_offer *on_way = &stream->offers[slot];
-    _Static_assert(sizeof(((struct tug_gate *)0)->offers[0]) == 64, "a cache line each");
     tug_mem_key(message->memory->registration, &on_way->place.key);
     on_way->place.at = (uint64_t)(message->data - message->memory->base);
     const uint64_t number = message->position + 1;

@@ -116,7 +116,7 @@ TUG_API bool tug_context_cpu_atomics(const tug_context *context);
 /* Another process needs this key to access a registration. A key is plain bytes. The program may
  * send it by any means. */
 struct tug_key {
-    uint64_t word[6];
+    uint64_t word[8];
 };
 
 /* Registers size_in_bytes bytes at address. Local. Not allowed in callbacks. The memory must stay

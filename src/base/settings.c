@@ -320,6 +320,17 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.verbs_pairs,
      .number = {.least = 1, .most = 1048576}},
+    {.name = "TUGBOAT_VERBS_RAILS",
+     .type = "number",
+     .initial = "4",
+     .range = "1 to 4",
+     .help =
+         "ports that a process uses by verbs at most, of those that TUGBOAT_VERBS_DEVICE allows, "
+         "that are up and as fast as the first. Reads and writes of 128 KiB and more are cut "
+         "into shares for them. 1 if the ports are on networks of their own",
+     .parse = parse_number,
+     .field = &tug_settings.verbs_rails,
+     .number = {.least = 1, .most = 4}},
 };
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;

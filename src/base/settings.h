@@ -131,6 +131,7 @@ struct tug_settings {
     char verbs_device[TUG_VERBS_NAME_MAX + 1]; /* TUGBOAT_VERBS_DEVICE without port, or "auto" */
     unsigned verbs_port;                       /* port in TUGBOAT_VERBS_DEVICE, 0: any */
     uint64_t verbs_pairs;                      /* TUGBOAT_VERBS_PAIRS */
+    uint64_t verbs_rails;                      /* TUGBOAT_VERBS_RAILS */
 };
 
 extern struct tug_settings tug_settings;

@@ -264,6 +264,8 @@ void tug_mem_key(const tug_registration *registration, struct tug_key *key) {
     key->word[5] = node_rank << 16 | registration->segment;
     if (entry != NULL && entry->offer.name != 0)
         key->word[5] |= TUG_KEY_LENT;
+    key->word[6] = (uint64_t)registration->rkeys[1] << 32 | registration->rkeys[0];
+    key->word[7] = registration->rkeys[2];
     key->word[5] |= (uint64_t)tug_key_check(key) << 32;
 }
 

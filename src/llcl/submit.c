@@ -29,6 +29,8 @@ static void fill(struct tug_operation *operation, const struct tug_try *request,
         operation->address = key->word[2] + request->remote->offset;
         operation->rkey = (uint32_t)key->word[4];
         registration = request->local->registration;
+        if (request->bytes >= TUG_OPERATION_LONG)
+            tug_key_rkeys(key, operation->rkeys);
     } else {
         operation->address = (uint64_t)(uintptr_t)request->answer;
         operation->offset = request->answer_bytes;

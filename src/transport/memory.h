@@ -17,6 +17,8 @@
  *       word 4   rkey (low half) | owner's rank in its context (high half)
  *       word 5   segment + 1 (16 bits, 0: not mapped) | rank in the node (15 bits) | lent (1 bit)
  *                | check (32 bits)
+ *       word 6   rkeys of the second and the third device of a process with several (low, high
+ * half) word 7   that of the fourth (low half) | 0
  *
  * The check is a hash of all else: a key that was damaged on its way is refused when it is used.
  * The owner checks id, generation and bounds again whenever it serves a request.
@@ -36,6 +38,7 @@
 #include "tugboat/llcl.h"
 
 #define TUG_TRANSPORTS 8 /* at most: slots of device data in a registration */
+#define TUG_RKEYS 4      /* devices of a process that give a registration a name, at most */
 
 struct tug_live;
 
@@ -44,9 +47,10 @@ struct tug_registration {
     unsigned char *base;
     size_t bytes;
     uint64_t id;
-    uint32_t rkey;          /* a device's name of it, for keys */
-    uint32_t segment;       /* + 1; 0: not from tug_mem_allocate() */
-    uint32_t serving;       /* transfers under way that peers asked for; holder only */
+    uint32_t rkey;                 /* a device's name of it, for keys */
+    uint32_t rkeys[TUG_RKEYS - 1]; /* those of further devices; 0: that one does not know it */
+    uint32_t segment;              /* + 1; 0: not from tug_mem_allocate() */
+    uint32_t serving;              /* transfers under way that peers asked for; holder only */
     uint32_t users;         /* operations of this process that are out with it; holder only */
     _Atomic uint64_t *live; /* mapped memory: where its id stands while it lives */
     struct tug_live *entry; /* its entry in the list that the node's others read; NULL: none */
@@ -98,7 +102,8 @@ static inline uint32_t tug_key_check(const struct tug_key *key) {
     const uint64_t hash =
         tug_key_fold(w[0] ^ 0x9e3779b97f4a7c15u, w[1] ^ 0xff51afd7ed558ccdu) ^
         tug_key_fold(w[2] ^ 0xc4ceb9fe1a85ec53u, w[3] ^ 0xbf58476d1ce4e5b9u) ^
-        tug_key_fold(w[4] ^ 0x94d049bb133111ebu, (uint32_t)w[5] ^ 0xd6e8feb86659fd93u);
+        tug_key_fold(w[4] ^ 0x94d049bb133111ebu, (uint32_t)w[5] ^ 0xd6e8feb86659fd93u) ^
+        tug_key_fold(w[6] ^ 0xa0761d6478bd642fu, w[7] ^ 0xe7037ed1a0b428dbu);
     return (uint32_t)(tug_key_fold(hash, 0x9e3779b97f4a7c15u) >> 32);
 }
 
@@ -112,6 +117,13 @@ static inline uint32_t tug_key_segment(const struct tug_key *key) { /* + 1 */
 
 static inline uint32_t tug_key_node_rank(const struct tug_key *key) {
     return (key->word[5] >> 16) & TUG_KEY_NODE_RANK_MOST;
+}
+
+/* What the owner's devices call the memory; 0: one does not know it. */
+static inline void tug_key_rkeys(const struct tug_key *key, uint32_t rkeys[TUG_RKEYS]) {
+    rkeys[0] = (uint32_t)key->word[4];
+    for (unsigned i = 1; i < TUG_RKEYS; i++)
+        rkeys[i] = (uint32_t)(key->word[6 + (i - 1) / 2] >> 32 * ((i - 1) % 2));
 }
 
 /* May the node's others map it where it is, as it is lent memory (node/lent.h)? */

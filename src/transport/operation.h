@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "transport/memory.h"
 #include "tugboat/llcl.h"
 
 enum tug_operation_kind {
@@ -27,7 +28,8 @@ enum tug_operation_kind {
     TUG_OPERATION_SIGNAL_AM, /* an active message */
 };
 
-#define TUG_OPERATION_INLINE 24 /* bytes of a write or message that are copied at once */
+#define TUG_OPERATION_INLINE 24   /* bytes of a write or message that are copied at once */
+#define TUG_OPERATION_LONG 131072 /* bytes from which on a read or write knows all rkeys */
 #define TUG_NO_TAG UINT32_MAX
 
 struct tug_operation {
@@ -52,6 +54,10 @@ struct tug_operation {
         struct {
             uint64_t operand; /* FETCH, SIGNAL: the operand; COMPARE: the new value */
             uint64_t compare; /* LONG_AM: both are the head that every part has */
+        };
+        struct {                       /* READ, WRITE of TUG_OPERATION_LONG bytes and more */
+            uint32_t rkeys[TUG_RKEYS]; /* what the peer's devices call the registration */
+            uint64_t own;              /* the transport's own */
         };
     };
     uint32_t next; /* the transport's own: tag of the next in a list */

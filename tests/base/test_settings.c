@@ -29,7 +29,8 @@ static const char *const names[] = {"TUGBOAT",
                                     "TUGBOAT_OPERATIONS",
                                     "TUGBOAT_AGGREGATE",
                                     "TUGBOAT_VERBS_DEVICE",
-                                    "TUGBOAT_VERBS_PAIRS"};
+                                    "TUGBOAT_VERBS_PAIRS",
+                                    "TUGBOAT_VERBS_RAILS"};
 
 static int clean(void **state) {
     (void)state;

@@ -12,7 +12,7 @@ static struct tug_acp_cache cache;
 
 static struct tug_key key_of(uint32_t rank, uint32_t number, uint64_t age) {
     struct tug_key key;
-    for (uint64_t i = 0; i < 6; i++)
+    for (uint64_t i = 0; i < 8; i++)
         key.word[i] = ((uint64_t)rank << 32 | number << 16 | age << 3 | i) + 1;
     return key;
 }

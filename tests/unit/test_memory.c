@@ -477,7 +477,7 @@ static void a_key_says_that_its_memory_is_lent(void **state) {
 /* Whatever bit was turned over on the way, even one whose new meaning somebody would accept. */
 static void a_key_with_a_wrong_bit_is_refused(void **state) {
     (void)state;
-    for (int bit = 0; bit < 6 * 64; bit++) {
+    for (int bit = 0; bit < 8 * 64; bit++) {
         struct tug_key key = make_key();
         key.word[bit / 64] ^= UINT64_C(1) << bit % 64;
         assert_int_equal(tug_key_allows(&key, CONTEXT, 6, 0, 1), TUG_ERR_KEY);
@@ -487,7 +487,7 @@ static void a_key_with_a_wrong_bit_is_refused(void **state) {
 
 static void a_key_with_two_wrong_bits_is_refused(void **state) {
     (void)state;
-    for (int bit = 0; bit < 6 * 64; bit++)
+    for (int bit = 0; bit < 8 * 64; bit++)
         for (int other = 0; other < bit; other++) {
             struct tug_key key = make_key();
             key.word[bit / 64] ^= UINT64_C(1) << bit % 64;

@@ -28,7 +28,13 @@
     CASE(message_wakes) CASE(message_counted) CASE(message_not_here) \
     CASE(sleep_wakes) CASE(sleep_costs_nothing) CASE(sleep_one_thread)
 /* Gigabytes, which the stand-in alone moves in a second. */
-#define TUG_STAND_IN_CASES STAND_IN(data_two_gib)
+#define TUG_STAND_IN_CASES STAND_IN(data_two_gib) TUG_RAILS_CASES
+/* They want several devices. */
+#define TUG_RAILS_CASES \
+    STAND_IN(rails_found) STAND_IN(rails_shares) STAND_IN(rails_apart) STAND_IN(rails_restart) \
+    STAND_IN(rails_lost) STAND_IN(rails_first_lost) STAND_IN(rails_all_lost) \
+    STAND_IN(rails_refuse_memory) STAND_IN(rails_key_ended) STAND_IN(rails_without_tags) \
+    STAND_IN(rails_wake)
 /* clang-format on */
 
 #define CASE(name) void name(void **state);

@@ -11,7 +11,7 @@ struct fake fakes[FAKE_PROCESSES * FAKE_CONTEXTS];
 bool fake_hold, fake_mute, fake_carries;
 unsigned fake_queued, fake_counted;
 
-static struct tug_turns *homes[FAKE_PROCESSES]; /* where the endpoint of a process is found */
+static struct tug_turns *homes[FAKE_PROCESSES][TUG_RKEYS]; /* where its endpoints are found */
 
 struct message {
     struct message *next;
@@ -30,6 +30,8 @@ void tug_fabric_complete(struct tug_fabric *fabric, struct tug_operation *operat
     struct tug_callback callback = operation->on_complete;
     const int status = operation->status;
     operation->kind = TUG_OPERATION_NONE;
+    if (operation->registration != NULL)
+        operation->registration->users--;
     tug_tags_give(&fabric->tags, tug_fabric_tag(fabric, operation));
     if (callback.f != NULL)
         callback.f(callback.d, status);
@@ -86,7 +88,7 @@ struct fake *fake_add(unsigned context, uint32_t rank) {
     fabric->to_be_carried = fake_carries;
     void *state = NULL;
     char reason[256];
-    const int status = tug_verbs_open_at(&homes[rank], fabric, &state, reason);
+    const int status = tug_verbs_open_at(homes[rank], fabric, &state, reason);
     if (status != 0) {
         fprintf(stderr, "open: %s\n", tug_strerror(status));
         exit(1);
@@ -202,6 +204,10 @@ struct tug_operation *fake_operation(struct fake *fake, uint32_t peer, enum tug_
     operation->offset = offset;
     operation->address = (uint64_t)(uintptr_t)remote->base + offset;
     operation->rkey = remote->rkey;
+    if (bytes >= TUG_OPERATION_LONG) {
+        operation->rkeys[0] = remote->rkey;
+        memcpy(operation->rkeys + 1, remote->rkeys, sizeof remote->rkeys);
+    }
     operation->bytes = bytes;
     operation->local = local != NULL ? local->base + local_offset : NULL;
     operation->registration = local;

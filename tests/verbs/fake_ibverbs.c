@@ -1,6 +1,7 @@
-/* A libibverbs.so.1 with one device, whose memory and queues are in fake_queues.c; it remembers
- * what was called in which order. FAKE_FORK_ERROR: what ibv_fork_init returns. FAKE_NO_SRQ: it has
- * no shared receive queues. */
+/* A libibverbs.so.1 with one device, or FAKE_DEVICES (up to 4) of FAKE_PORTS ports each, whose
+ * memory and queues are in fake_queues.c; it remembers what was called in which order.
+ * FAKE_FORK_ERROR: what ibv_fork_init returns. FAKE_NO_SRQ: it has no shared receive queues.
+ * FAKE_SLOW: the number of a device that is slower. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,16 @@ static void called(const char *name) {
     strncat(calls, " ", sizeof calls - strlen(calls) - 1);
 }
 
-static struct ibv_device device = {.name = "fake0"};
-static struct ibv_device *list[] = {&device, NULL};
+#define DEVICES 4
+
+static struct ibv_device devices[DEVICES] = {
+    {.name = "fake0"}, {.name = "fake1"}, {.name = "fake2"}, {.name = "fake3"}};
+static struct ibv_device *list[DEVICES + 1];
+
+static int number_of(const char *variable, int otherwise) {
+    const char *text = getenv(variable);
+    return text != NULL ? atoi(text) : otherwise;
+}
 
 int ibv_fork_init(void) {
     const char *error = getenv("FAKE_FORK_ERROR");
@@ -34,12 +43,14 @@ int ibv_fork_init(void) {
 }
 
 struct ibv_device **ibv_get_device_list(int *count) {
-    *count = 1;
+    *count = number_of("FAKE_DEVICES", 1);
+    for (int i = 0; i <= *count; i++)
+        list[i] = i < *count ? &devices[i] : NULL;
     return list;
 }
 
-void ibv_free_device_list(struct ibv_device **devices) {
-    (void)devices;
+void ibv_free_device_list(struct ibv_device **those) {
+    (void)those;
 }
 
 const char *ibv_get_device_name(struct ibv_device *which) {
@@ -70,20 +81,20 @@ int ibv_query_device(struct ibv_context *which, struct ibv_device_attr *attribut
                                            .max_qp_rd_atom = 16,
                                            .max_cqe = 32767,
                                            .atomic_cap = IBV_ATOMIC_HCA,
-                                           .phys_port_cnt = 1};
+                                           .phys_port_cnt = (uint8_t)number_of("FAKE_PORTS", 1)};
     return 0;
 }
 
 int ibv_query_port(struct ibv_context *which, uint8_t port, struct _compat_ibv_port_attr *compat) {
     struct ibv_port_attr *attributes = (struct ibv_port_attr *)compat;
-    (void)which;
-    if (port != 1)
+    if (port < 1 || port > number_of("FAKE_PORTS", 1))
         return EINVAL;
     memset(attributes, 0, sizeof *attributes);
     attributes->state = IBV_PORT_ACTIVE;
     attributes->link_layer = IBV_LINK_LAYER_INFINIBAND;
     attributes->active_mtu = IBV_MTU_4096;
     attributes->lid = 1;
+    attributes->active_speed = which->device - devices == number_of("FAKE_SLOW", -1) ? 16 : 32;
     attributes->max_msg_sz = 8u << 20;
     return 0;
 }

@@ -19,7 +19,7 @@
 #define CALLEE 3
 
 static struct tug_bell bells[2];
-static struct tug_turns *homes[2]; /* each process's own */
+static struct tug_turns *homes[2][TUG_RKEYS]; /* each process's own */
 static struct tug_ibv real;
 
 static void *make_none(struct tug_fabric *fabric) {
@@ -61,7 +61,7 @@ static void add_verbs(struct side *side) {
     fabric->bell = &bells[fabric->rank];
     fabric->called = called;
     fabric->to_be_carried = true;
-    if (tug_verbs_open_at(&homes[fabric->rank], fabric, &fabric->states[TUG_BY_VERBS], reason) != 0)
+    if (tug_verbs_open_at(homes[fabric->rank], fabric, &fabric->states[TUG_BY_VERBS], reason) != 0)
         fail_msg("verbs cannot be opened: %s", reason);
     assert_true(tug_fabric_carries(fabric, TUG_BY_VERBS));
     fabric->takers[fabric->ntakers++] = TUG_BY_VERBS;

@@ -1,4 +1,4 @@
-/* The device and the port that a context uses: one, the same for all its peers.
+/* The device and the port of a rail: the same for all peers.
  *
  * On Ethernet a port has several GIDs, one for each address and RoCE version; the one of an IPv4
  * address under RoCE v2 is taken where there is one, since it is routed and always configured.
@@ -48,6 +48,18 @@ static bool choose_gid(struct tug_verbs_device *device, int table_length) {
     return best > 0 || !ethernet;
 }
 
+/* Which port is wanted. */
+struct search {
+    unsigned port;                        /* 0: any */
+    const struct tug_verbs_device *alike; /* NULL: any */
+    unsigned skip;                        /* so many that would do are not it */
+};
+
+static bool is_alike(const struct tug_verbs_device *device, const struct tug_verbs_device *alike) {
+    return alike == NULL || (device->link_layer == alike->link_layer &&
+                             device->speed == alike->speed && device->width == alike->width);
+}
+
 /* Fills the port in if it is active. */
 static bool port_usable(struct tug_verbs_device *device, uint8_t port) {
     struct ibv_port_attr attributes = {0};
@@ -56,14 +68,16 @@ static bool port_usable(struct tug_verbs_device *device, uint8_t port) {
         return false;
     device->port = port;
     device->link_layer = attributes.link_layer;
+    device->speed = attributes.active_speed;
+    device->width = attributes.active_width;
     device->mtu = (uint8_t)attributes.active_mtu;
     device->lid = attributes.lid;
     device->most_message = attributes.max_msg_sz < MOST_PIECE ? attributes.max_msg_sz : MOST_PIECE;
     return choose_gid(device, attributes.gid_tbl_len);
 }
 
-/* Fills the device in if one of its ports is active; wanted 0: any. */
-static bool device_usable(struct tug_verbs_device *device, unsigned wanted) {
+/* Fills the device in if one of its ports is the one. */
+static bool device_usable(struct tug_verbs_device *device, struct search *search) {
     struct ibv_device_attr attributes = {0};
     if (tug_ibv.query_device(device->context, &attributes) != 0)
         return false;
@@ -75,19 +89,21 @@ static bool device_usable(struct tug_verbs_device *device, unsigned wanted) {
     if (reads < 1 || serves < 1)
         return false;
     for (uint8_t port = 1; port <= attributes.phys_port_cnt; port++)
-        if ((wanted == 0 || wanted == port) && port_usable(device, port))
+        if ((search->port == 0 || search->port == port) && port_usable(device, port) &&
+            is_alike(device, search->alike) && search->skip-- == 0)
             return true;
     return false;
 }
 
-static bool open_one(struct tug_verbs_device *device, struct ibv_device *candidate) {
+static bool open_one(struct tug_verbs_device *device, struct ibv_device *candidate,
+                     struct search *search) {
     memset(device, 0, sizeof *device);
     tug_verbs_prepare_fork();
     device->context = tug_ibv.open_device(candidate);
     if (device->context == NULL)
         return false;
     snprintf(device->name, sizeof device->name, "%s", tug_ibv.get_device_name(candidate));
-    if (device_usable(device, tug_settings.verbs_port)) {
+    if (device_usable(device, search)) {
         device->pd = tug_ibv.alloc_pd(device->context);
         if (device->pd != NULL) {
             tug_verbs_count_open(1);
@@ -99,7 +115,9 @@ static bool open_one(struct tug_verbs_device *device, struct ibv_device *candida
     return false;
 }
 
-bool tug_verbs_device_open(struct tug_verbs_device *device, char *reason) {
+bool tug_verbs_device_open_like(struct tug_verbs_device *device,
+                                const struct tug_verbs_device *first, unsigned n, char *reason) {
+    struct search search = {tug_settings.verbs_port, first, n};
     if (!tug_verbs_library(reason))
         return false;
     const bool any = strcmp(tug_settings.verbs_device, "auto") == 0;
@@ -110,7 +128,7 @@ bool tug_verbs_device_open(struct tug_verbs_device *device, char *reason) {
         if (!any && strcmp(tug_ibv.get_device_name(list[i]), tug_settings.verbs_device) != 0)
             continue;
         seen = true;
-        opened = open_one(device, list[i]);
+        opened = open_one(device, list[i], &search);
     }
     if (list != NULL)
         tug_ibv.free_device_list(list);
@@ -121,6 +139,10 @@ bool tug_verbs_device_open(struct tug_verbs_device *device, char *reason) {
         snprintf(reason, 256, "no active port that can be used on %s",
                  any ? "any RDMA device" : tug_settings.verbs_device);
     return opened;
+}
+
+bool tug_verbs_device_open(struct tug_verbs_device *device, char *reason) {
+    return tug_verbs_device_open_like(device, NULL, 0, reason);
 }
 
 void tug_verbs_device_close(struct tug_verbs_device *device) {

@@ -1,4 +1,4 @@
-/* The endpoint: the device of this process, and what its contexts share of it.
+/* The endpoint: the device of a rail of this process, and what its contexts share of it.
  *
  * It is made with the first context and closed with the last. One whose device has failed is
  * replaced: contexts that are made later have a new one. Threading: see private.h. */
@@ -38,15 +38,17 @@ static bool make_queues(struct tug_verbs *verbs, uint32_t operations) {
            verbs->joined != NULL;
 }
 
-struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, char *reason) {
+struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
+                                          const struct tug_verbs_device *first, char *reason) {
     struct tug_verbs *verbs = calloc(1, sizeof *verbs);
     snprintf(reason, 256, "no memory");
     if (verbs == NULL)
         return NULL;
     tug_turns_init(&verbs->turns, tug_verbs_endpoint_close);
+    verbs->rail = rail;
     verbs->finished = verbs->finished_tail = TUG_NO_TAG;
     bool made = tug_random_draw(&verbs->id, sizeof verbs->id) && verbs->id != 0 &&
-                tug_verbs_device_open(&verbs->device, reason);
+                tug_verbs_device_open_like(&verbs->device, first, rail, reason);
     if (made && !make_queues(verbs, operations)) {
         snprintf(reason, 256, "%s has no room for a completion queue", verbs->device.name);
         made = false;

@@ -1,5 +1,5 @@
-/* Registered memory, as the device knows it: a region for each registration, and for each region
- * addresses of its own.
+/* Registered memory, as the devices know it: a region for each registration and rail, and for each
+ * registration addresses of its own.
  *
  * To register is expensive: every page is pinned and told to the device. Yet registrations inside
  * one another share nothing: a key that is remembered beyond its registration must not reach its
@@ -13,6 +13,7 @@
  * What the device refuses is registered without it, and goes by other ways: an rkey of 0 says so.
  * Threading: any thread. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -29,29 +30,65 @@ static struct ibv_mr *make(const struct tug_verbs_device *device,
                                access);
 }
 
-void tug_verbs_memory_register(const struct tug_verbs_device *device,
+/* What a registration keeps; there is one if the first rail's device knows the memory. */
+struct regions {
+    struct ibv_mr *of_rail[TUG_RKEYS];
+};
+
+static void refused(const struct tug_verbs_device *device, size_t bytes, int error) {
+    tug_warn_once("verbs: %s refuses to register %zu bytes: %s%s; they go by other ways, more "
+                  "slowly: raise the limits of the device or of this process",
+                  device->name, bytes, strerror(error),
+                  error == ENOMEM ? " (is the limit of locked memory, ulimit -l, too low?)" : "");
+}
+
+/* One rail after the other, until one refuses. False: the first has. */
+static bool make_all(const struct tug_verbs_view *first, struct tug_registration *registration,
+                     struct regions *regions) {
+    for (uint32_t rail = 0; rail < first->nrails; rail++) {
+        const struct tug_verbs_device *device = &first->rails[rail]->verbs->device;
+        struct ibv_mr *mr = make(device, registration);
+        regions->of_rail[rail] = mr;
+        if (mr == NULL) {
+            refused(device, registration->bytes, errno);
+            return rail > 0;
+        }
+        if (rail == 0)
+            registration->rkey = mr->rkey;
+        else
+            registration->rkeys[rail - 1] = mr->rkey;
+    }
+    return true;
+}
+
+void tug_verbs_memory_register(const struct tug_verbs_view *first,
                                struct tug_registration *registration) {
     registration->of_transport[TUG_BY_VERBS] = NULL;
     registration->rkey = 0;
+    memset(registration->rkeys, 0, sizeof registration->rkeys);
     if (registration->bytes == 0)
         return; /* nothing will move */
-    struct ibv_mr *mr = make(device, registration);
-    if (mr == NULL) {
-        const int error = errno;
-        tug_warn_once("verbs: %s refuses to register %zu bytes: %s%s; they go by other ways, more "
-                      "slowly: raise the limits of the device or of this process",
-                      device->name, registration->bytes, strerror(error),
-                      error == ENOMEM ? " (is the limit of locked memory, ulimit -l, too low?)"
-                                      : "");
+    struct regions *regions = calloc(1, sizeof *regions);
+    if (regions == NULL) {
+        refused(&first->verbs->device, registration->bytes, ENOMEM);
         return;
     }
-    registration->of_transport[TUG_BY_VERBS] = mr;
-    registration->rkey = mr->rkey;
+    if (make_all(first, registration, regions))
+        registration->of_transport[TUG_BY_VERBS] = regions;
+    else
+        free(regions);
 }
 
 void tug_verbs_memory_deregister(struct tug_registration *registration) {
-    struct ibv_mr *mr = registration->of_transport[TUG_BY_VERBS];
+    struct regions *regions = registration->of_transport[TUG_BY_VERBS];
     registration->of_transport[TUG_BY_VERBS] = NULL;
-    if (mr != NULL)
-        tug_ibv.dereg_mr(mr);
+    for (uint32_t rail = 0; regions != NULL && rail < TUG_RKEYS; rail++)
+        if (regions->of_rail[rail] != NULL)
+            tug_ibv.dereg_mr(regions->of_rail[rail]);
+    free(regions);
+}
+
+struct ibv_mr *tug_verbs_memory_of(const struct tug_registration *registration, uint32_t rail) {
+    const struct regions *regions = registration->of_transport[TUG_BY_VERBS];
+    return regions != NULL ? regions->of_rail[rail] : NULL;
 }

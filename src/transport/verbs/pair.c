@@ -11,8 +11,8 @@
 #include "base/log.h"
 #include "transport/verbs/private.h"
 
-#define MAGIC 0x5456
-#define VERSION 3
+#define MAGIC 0x54
+#define VERSION 4
 /* 4.096 us x 2^17: half a second to an acknowledgement, six times more, then the peer is lost.
  * (Seven would mean for ever on Soft-RoCE.) */
 #define ACK_TIMEOUT 17
@@ -25,11 +25,12 @@ enum kind { ASK = 1, ANSWER, REFUSE, WHO, IAM, CLOSED, CLOSE, MOVE, MOVED };
 
 /* All messages, as they travel. */
 struct hello {
-    uint16_t magic;
+    uint8_t magic;
     uint8_t version;
     uint8_t kind;
+    uint8_t rail;    /* the same on both sides */
     uint32_t number; /* of the sender, in all but WHO and IAM; an answer, and MOVED, repeats it */
-    uint64_t id;     /* of the process that says it */
+    uint64_t id;     /* of the process that says it, on that rail */
     uint32_t qpn;
     uint32_t psn;
     uint32_t first; /* in an ASK: the number of the next message; in a MOVED: packets taken */
@@ -235,6 +236,7 @@ static struct hello hello_of(const struct tug_verbs *verbs, enum kind kind, uint
     struct hello hello = {.magic = MAGIC,
                           .version = VERSION,
                           .kind = (uint8_t)kind,
+                          .rail = (uint8_t)verbs->rail,
                           .number = number,
                           .id = verbs->id,
                           .qpn = qp != NULL ? qp->qp_num : 0,
@@ -548,7 +550,7 @@ static bool is_hello(const struct tug_verbs_view *view, uint32_t peer, const voi
     }
     memcpy(hello, data, sizeof *hello);
     if (hello->magic == MAGIC && hello->version == VERSION && hello->kind >= ASK &&
-        hello->kind <= MOVED)
+        hello->kind <= MOVED && hello->rail < view->nrails)
         return true;
     tug_warn_once("verbs: a message from rank %u is not of this version, and is dropped: run "
                   "the same version of the library on all ranks",
@@ -568,10 +570,11 @@ static void asked(struct tug_verbs *verbs, const struct tug_verbs_contact *conta
 
 void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,
                             size_t bytes) {
-    struct tug_verbs *verbs = view->verbs;
     struct hello hello;
     if (!is_hello(view, peer, data, bytes, &hello))
         return;
+    view = view->rails[hello.rail];
+    struct tug_verbs *verbs = view->verbs;
     struct tug_verbs_contact *contact = tug_verbs_contact_of(view, peer);
     if (contact == NULL || !tug_verbs_contact_is(contact, hello.id)) {
         const struct hello refusal = hello_of(verbs, REFUSE, hello.number, NULL, 0);

@@ -9,7 +9,8 @@
  *   queue.c           operations to work requests, chains, completions
  *   message.c         packets to and from the peers
  *   watch.c           what the watcher does, who sleeps for the engine
- *   endpoint.c        what a process has once: the device, its queues
+ *   endpoint.c        what a process has once for each rail: the device, its queues
+ *   rails.c           several ports, and the shares of a long operation that go by them
  *   verbs.c           the table of operations, and the contexts' views
  *
  *      context      context            each has a view of the endpoint
@@ -21,6 +22,12 @@
  *         +-----+------------+----+
  *         |  endpoint             |    one a process: device, completion queue, receives
  *         +-----------------------+
+ *
+ * Where a process has several ports, each that is used is a *rail*, with an endpoint, pairs and a
+ * view of each context of its own (the drawing once more for each). The first rail carries packets
+ * and all operations; the others carry shares of long reads and writes (rails.c). The processes of
+ * a context agree on how many rails it has when it is opened: the n-th of one is connected with the
+ * n-th of the other, and messages say which it is. A key has a name from each rail (memory.h).
  *
  * A *pair* is this process and one peer, whatever contexts they share. It has two queue pairs at
  * most, one for each direction: the *sender*, made when the first operation to the peer is posted,
@@ -139,13 +146,15 @@ void tug_verbs_count_open(int change);
 
 /* ---- the device ---- */
 
+/* A rail's device and port. */
 struct tug_verbs_device {
     struct ibv_context *context;
     struct ibv_pd *pd;
     char name[TUG_VERBS_NAME_MAX + 1];
     uint8_t port;
     uint8_t link_layer;
-    uint8_t mtu; /* enum ibv_mtu */
+    uint8_t speed, width; /* as libibverbs has them */
+    uint8_t mtu;          /* enum ibv_mtu */
     uint8_t gid_index;
     uint16_t lid;
     union ibv_gid gid;
@@ -159,6 +168,10 @@ struct tug_verbs_device {
 /* Opens the port that TUGBOAT_VERBS_DEVICE names, or the first active one. False, with a sentence
  * in reason (256 bytes), when there is none. */
 bool tug_verbs_device_open(struct tug_verbs_device *device, char *reason);
+/* Opens the n-th one, from 0 on, of those that TUGBOAT_VERBS_DEVICE allows and that are as fast as
+ * the first one and of its kind of link. */
+bool tug_verbs_device_open_like(struct tug_verbs_device *device,
+                                const struct tug_verbs_device *first, unsigned n, char *reason);
 void tug_verbs_device_close(struct tug_verbs_device *device);
 
 /* ---- registered memory ---- */
@@ -172,10 +185,15 @@ static inline uint64_t tug_verbs_address(uint64_t id, uint64_t base) {
     return (tug_key_fold(id ^ 0x9e3779b97f4a7c15u, 0xff51afd7ed558ccdu) >> 32) * gib + base % gib;
 }
 
-/* Makes the memory known to the device, which may refuse. Any thread. */
-void tug_verbs_memory_register(const struct tug_verbs_device *device,
+struct tug_verbs_view;
+
+/* Makes the memory known to the devices of all rails of the context, which may refuse. Any thread.
+ */
+void tug_verbs_memory_register(const struct tug_verbs_view *first,
                                struct tug_registration *registration);
 void tug_verbs_memory_deregister(struct tug_registration *registration);
+/* As that rail's device knows it. NULL: it does not. Any thread. */
+struct ibv_mr *tug_verbs_memory_of(const struct tug_registration *registration, uint32_t rail);
 
 /* ---- pairs ---- */
 
@@ -239,7 +257,6 @@ enum tug_verbs_word {
 enum tug_verbs_phase { TUG_PAIR_IDLE, TUG_PAIR_ASKED, TUG_PAIR_UP };
 
 struct tug_verbs;
-struct tug_verbs_view;
 
 /* A view has had to do with a peer. */
 struct tug_verbs_contact {
@@ -307,7 +324,8 @@ struct tug_verbs_retired {
 /* The endpoint: made with the first view, closed with the last. */
 struct tug_verbs {
     struct tug_turns turns; /* the first member: the views that have entered */
-    uint64_t id;            /* this process's random id */
+    uint64_t id;            /* this process's random id, on this rail */
+    uint32_t rail;
     struct tug_verbs_device device;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
@@ -351,14 +369,17 @@ struct tug_verbs {
     bool device_given_up;
 };
 
-/* A context's state. */
+/* A context's state for one rail; the row's is that of the first. */
 struct tug_verbs_view {
     struct tug_wire wire; /* the first member */
     struct tug_verbs *verbs;
+    struct tug_verbs_view *first_rail;
+    struct tug_verbs_view *rails[TUG_RKEYS]; /* [nrails], of the first: all, itself too */
+    uint32_t nrails;
     struct ibv_mr *operations_mr; /* fabric->operations: source of small data, and where results
                                      arrive */
     uint32_t first;               /* the number of operation 0 */
-    uint32_t out;                 /* operations taken and not completed */
+    uint32_t out; /* operations taken and not completed, those cut into shares too */
     uint32_t ncontacts;
     bool atomics;              /* the devices of all processes have atomics */
     bool carries;              /* packets */
@@ -379,10 +400,11 @@ static inline struct tug_operation *tug_verbs_operation(const struct tug_verbs *
 
 /* ---- the endpoint ---- */
 
-/* Opens the device, with a completion queue for so many operations. NULL, with a sentence in reason
- * (256 bytes): it cannot be had. Any thread; who makes it closes it, or the last view's end does.
- */
-struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, char *reason);
+/* Opens the device, with a completion queue for so many operations; first: the first rail's device,
+ * of another rail. NULL, with a sentence in reason (256 bytes): it cannot be had. Any thread; who
+ * makes it closes it, or the last view's end does. */
+struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
+                                          const struct tug_verbs_device *first, char *reason);
 void tug_verbs_endpoint_close(struct tug_turns *turns);
 
 /* The numbers of a view's operations, from view->first on. False: no memory, or they are all given.
@@ -390,8 +412,9 @@ void tug_verbs_endpoint_close(struct tug_turns *turns);
 bool tug_verbs_number(struct tug_verbs_view *view);
 void tug_verbs_number_not(struct tug_verbs_view *view);
 
-/* A view of the endpoint at *home, which is made if there is none. As a row's open. */
-int tug_verbs_open_at(struct tug_turns **home, struct tug_fabric *fabric, void **state,
+/* Views of the endpoints at homes[TUG_RKEYS], those of the rails, which are made where there are
+ * none. As a row's open. */
+int tug_verbs_open_at(struct tug_turns **homes, struct tug_fabric *fabric, void **state,
                       char *reason);
 
 /* ---- contacts ---- */
@@ -437,7 +460,7 @@ void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, u
 void tug_verbs_contact_moved(struct tug_verbs_contact *contact);
 /* Answers peers that move, once all has been taken that came by their old senders. */
 bool tug_verbs_pairs_yield(struct tug_verbs *verbs);
-/* A message from that rank of the view's context. */
+/* A message from that rank of the context, whose view of the first rail it is. */
 void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,
                             size_t bytes);
 /* The peer cannot be asked any more by that context. What is connected goes on. */
@@ -463,6 +486,7 @@ static inline void tug_verbs_touch(struct tug_verbs *verbs, struct tug_verbs_pai
     verbs->touched = pair;
 }
 
+/* Posts the operation by the view's rail. */
 void tug_verbs_post(struct tug_verbs_view *view, struct tug_operation *operation);
 /* A batch ends. Few small operations to a peer that has work of ours wait for more of them until
  * the next poll; wanted: they do not wait. */
@@ -474,6 +498,16 @@ void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* Operations of the view that are not complete, which there should be none of, are forgotten. */
 void tug_verbs_forget(struct tug_verbs_view *view);
+
+/* ---- rails ---- */
+
+/* Cuts the operation into shares and posts them, if it is long and several rails lead to its peer,
+ * or another one than the first; it ends with the last share. False: it is as it was. view: of the
+ * first rail. */
+bool tug_verbs_cut(struct tug_verbs_view *view, struct tug_operation *operation);
+/* The view's rail has no way to the peer: another one takes the operation, if it is a share and
+ * there is one that it has not been at. */
+bool tug_verbs_share_goes_on(struct tug_verbs_view *view, struct tug_operation *operation);
 
 /* ---- messages ---- */
 

@@ -79,8 +79,8 @@ static bool complete_finished(struct tug_verbs *verbs) {
     return any;
 }
 
-/* It is for the next row. Atomics are not: the card's and the CPU's are not atomic to each other,
- * and where this row takes atomics, all of this memory are the card's. */
+/* It is for another rail, or the next row. Atomics are not: the card's and the CPU's are not atomic
+ * to each other, and where this row takes atomics, all of this memory are the card's. */
 static void pass_on(struct tug_verbs_view *view, struct tug_operation *operation) {
     if (is_atomic(operation)) {
         view->out++;
@@ -88,7 +88,8 @@ static void pass_on(struct tug_verbs_view *view, struct tug_operation *operation
                TUG_ERR_DEVICE);
         return;
     }
-    tug_fabric_pass_on(view->wire.fabric, operation, TUG_BY_VERBS);
+    if (!tug_verbs_share_goes_on(view, operation))
+        tug_fabric_pass_on(view->wire.fabric, operation, TUG_BY_VERBS);
 }
 
 /* ---- what waits at a pair ---- */
@@ -130,8 +131,8 @@ void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     }
 }
 
-static bool is_known(const struct tug_registration *registration) {
-    return registration != NULL && registration->of_transport[TUG_BY_VERBS] != NULL;
+static bool is_known(const struct tug_verbs *verbs, const struct tug_registration *registration) {
+    return registration != NULL && tug_verbs_memory_of(registration, verbs->rail) != NULL;
 }
 
 void tug_verbs_post(struct tug_verbs_view *view, struct tug_operation *operation) {
@@ -146,7 +147,7 @@ void tug_verbs_post(struct tug_verbs_view *view, struct tug_operation *operation
     }
     view->out++;
     if (!is_atomic(operation) && operation->bytes > 0 && operation->local != NULL &&
-        !is_known(operation->registration)) {
+        !is_known(verbs, operation->registration)) {
         finish(verbs, number, TUG_ERR_INVALID);
         return;
     }
@@ -196,9 +197,9 @@ static bool goes_inline(const struct tug_verbs_pair *pair, const struct tug_oper
 }
 
 /* Where the device has memory of ours, and what it calls it. */
-static void locate(const struct tug_registration *registration, const unsigned char *data,
-                   struct ibv_sge *piece) {
-    const struct ibv_mr *mr = registration->of_transport[TUG_BY_VERBS];
+static void locate(const struct tug_verbs *verbs, const struct tug_registration *registration,
+                   const unsigned char *data, struct ibv_sge *piece) {
+    const struct ibv_mr *mr = tug_verbs_memory_of(registration, verbs->rail);
     piece->addr = tug_verbs_address(registration->id, (uint64_t)(uintptr_t)registration->base) +
                   (uint64_t)(data - registration->base);
     piece->lkey = mr->lkey;
@@ -227,8 +228,8 @@ static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair, uin
     *piece = (struct ibv_sge){(uint64_t)(uintptr_t)data, length, lkey};
     if (goes_inline(pair, operation))
         request->send_flags = IBV_SEND_INLINE; /* read by the CPU: where it is for us */
-    else if (operation->local != NULL && is_known(registration))
-        locate(registration, data, piece);
+    else if (operation->local != NULL && is_known(verbs, registration))
+        locate(verbs, registration, data, piece);
     if (length == 0)
         request->num_sge = 0;
     operation->left -= length;
@@ -345,12 +346,15 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, e
                          int status);
 
 /* The pair's sender has failed and is dropped. If the one before has, too, and this one has done
- * nothing, the next would hardly do better: the pair moves, each time for twice as long. */
+ * nothing, the next would hardly do better: the pair moves, each time for twice as long; that of
+ * another rail than the first at once. */
 static void count_failure(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     if (pair->failed < MOST_FAILURES)
         pair->failed++;
-    if (pair->failed > 1)
-        tug_verbs_pair_move(verbs, pair, tug_clock_ns() + (FAILED_NS << (pair->failed - 2)));
+    const unsigned patience = verbs->rail == 0; /* by the first other rails' shares go on */
+    if (pair->failed > patience)
+        tug_verbs_pair_move(verbs, pair,
+                            tug_clock_ns() + (FAILED_NS << (pair->failed - patience - 1)));
 }
 
 /* Data that went into the requests themselves are not needed any more, once there is a copy of them

@@ -3,8 +3,8 @@
  * Reads and writes are RDMA, 8-byte atomics the device's, without the peer's processor; packets are
  * SENT. Everybody or nobody has it: open is agreed, so every process reaches every process, itself
  * included. Packets go by it where all have shared receive queues and no row before it goes to all.
- * A process opens its device once, for all contexts (endpoint.c): a context's state is a view of
- * that. private.h tells how the parts go together. */
+ * A process opens its devices once, for all contexts (endpoint.c): a context's state is a view of
+ * each. private.h tells how the parts go together. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static void enter(void *argument) {
         tug_verbs_number_not(view);
         return;
     }
-    view->carries = view->wire.fabric->to_be_carried && verbs->srq != NULL &&
+    view->carries = verbs->rail == 0 && view->wire.fabric->to_be_carried && verbs->srq != NULL &&
                     tug_verbs_watch(verbs) && tug_verbs_messages_open(verbs);
 }
 
@@ -48,15 +48,19 @@ static void take_out(void *argument) {
     tug_turns_leave(&view->verbs->turns, &view->turn);
 }
 
-static void verbs_leave(struct tug_wire *wire) {
-    struct tug_verbs_view *view = (struct tug_verbs_view *)wire;
+static void leave_rail(struct tug_verbs_view *view) {
     if (view->turn.entered)
         tug_engine_call(take_out, view);
 }
 
-static void verbs_close(void *state) {
-    struct tug_verbs_view *view = state;
-    verbs_leave(&view->wire);
+static void verbs_leave(struct tug_wire *wire) {
+    const struct tug_verbs_view *first = (struct tug_verbs_view *)wire;
+    for (uint32_t rail = first->nrails; rail-- > 0;)
+        leave_rail(first->rails[rail]);
+}
+
+static void close_rail(struct tug_verbs_view *view) {
+    leave_rail(view);
     if (view->operations_mr != NULL)
         tug_ibv.dereg_mr(view->operations_mr);
     tug_turns_release(&view->verbs->turns);
@@ -64,8 +68,21 @@ static void verbs_close(void *state) {
     free(view);
 }
 
+/* Those from that one on. */
+static void close_rails(struct tug_verbs_view *first, uint32_t from) {
+    while (first->nrails > from && first->nrails > 1)
+        close_rail(first->rails[--first->nrails]);
+    if (from == 0)
+        close_rail(first);
+}
+
+static void verbs_close(void *state) {
+    close_rails(state, 0);
+}
+
 struct wanted {
-    uint32_t operations;
+    uint32_t operations, rail;
+    const struct tug_verbs_device *first;
     char *reason;
 };
 
@@ -75,17 +92,22 @@ static struct tug_turns *find_endpoint(struct tug_turns *there, void *d) {
     const struct tug_verbs *verbs = (const struct tug_verbs *)there;
     if (verbs != NULL && !atomic_load(&verbs->device_lost))
         return there;
-    return (struct tug_turns *)tug_verbs_endpoint_make(wanted->operations, wanted->reason);
+    return (struct tug_turns *)tug_verbs_endpoint_make(wanted->operations, wanted->rail,
+                                                       wanted->first, wanted->reason);
 }
 
-static bool open_here(struct tug_verbs_view *view, struct tug_turns **home,
-                      struct tug_fabric *fabric, char *reason) {
-    struct wanted wanted = {fabric->noperations, reason};
-    struct tug_turns *turns = tug_turns_share(home, find_endpoint, &wanted);
+/* first: the view of the first rail, with all the fabric's others that are open. */
+static bool open_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
+                      struct tug_turns **homes, struct tug_fabric *fabric, char *reason) {
+    const uint32_t rail = first->nrails;
+    struct wanted wanted = {fabric->noperations, rail, rail > 0 ? &first->verbs->device : NULL,
+                            reason};
+    struct tug_turns *turns = tug_turns_share(&homes[rail], find_endpoint, &wanted);
     if (turns == NULL)
         return false;
     struct tug_verbs *verbs = (struct tug_verbs *)turns;
     view->verbs = verbs;
+    view->first_rail = first;
     view->wire = (struct tug_wire){.row = &tug_transport_verbs, .fabric = fabric};
     view->wire.pool.bytes = TUG_VERBS_PACKET_BYTES;
     view->wire.pool.keeps = TUG_VERBS_KEPT;
@@ -104,12 +126,46 @@ static bool open_here(struct tug_verbs_view *view, struct tug_turns **home,
     return view->turn.entered;
 }
 
-/* All processes have a device, and on the same kind of link; atomics and messages if all have them.
- */
+/* Opens a rail, the first or the next one. */
+static bool add_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
+                     struct tug_turns **homes, struct tug_fabric *fabric, char *reason) {
+    if (!open_rail(view, first, homes, fabric, reason))
+        return false;
+    first->rails[first->nrails++] = view;
+    return true;
+}
+
+/* As many more as there are. */
+static void add_rails(struct tug_verbs_view *first, struct tug_turns **homes,
+                      struct tug_fabric *fabric) {
+    char reason[256];
+    while (first->nrails < tug_settings.verbs_rails) {
+        struct tug_verbs_view *view = calloc(1, sizeof *view);
+        if (view != NULL && add_rail(view, first, homes, fabric, reason))
+            continue;
+        if (view != NULL && view->verbs != NULL)
+            close_rail(view);
+        else
+            free(view);
+        return;
+    }
+}
+
+static bool open_here(struct tug_verbs_view *first, struct tug_turns **homes,
+                      struct tug_fabric *fabric, char *reason) {
+    if (!add_rail(first, first, homes, fabric, reason))
+        return false;
+    add_rails(first, homes, fabric);
+    return true;
+}
+
+/* All processes have a device, and on the same kind of link; atomics and messages if all have them;
+ * as many rails as every process has. */
 static bool agreed(const struct tug_fabric *fabric, struct tug_verbs_view *view, bool here) {
-    enum { NOT_HERE, NO_ATOMICS, NO_MESSAGES, LINK, NOT_LINK, VOTES };
+    enum { NOT_HERE, NO_ATOMICS, NO_MESSAGES, LINK, NOT_LINK, NO_RAILS, VOTES };
     const int64_t link = here ? view->verbs->device.link_layer : 0;
-    int64_t votes[VOTES] = {!here, !here || !view->atomics, !here || !view->carries, link, ~link};
+    int64_t votes[VOTES] = {!here, !here || !view->atomics,          !here || !view->carries, link,
+                            ~link, here ? -(int64_t)view->nrails : 0};
     if (fabric->comm != MPI_COMM_NULL &&
         tug_agree(fabric->comm, MPI_MAX, votes, VOTES) != MPI_SUCCESS)
         return false;
@@ -117,14 +173,17 @@ static bool agreed(const struct tug_fabric *fabric, struct tug_verbs_view *view,
         view->atomics = !votes[NO_ATOMICS];
         view->carries = !votes[NO_MESSAGES];
     }
-    return !votes[NOT_HERE] && votes[LINK] == ~votes[NOT_LINK];
+    if (votes[NOT_HERE] || votes[LINK] != ~votes[NOT_LINK])
+        return false;
+    close_rails(view, (uint32_t)-votes[NO_RAILS]);
+    return true;
 }
 
-int tug_verbs_open_at(struct tug_turns **home, struct tug_fabric *fabric, void **state,
+int tug_verbs_open_at(struct tug_turns **homes, struct tug_fabric *fabric, void **state,
                       char *reason) {
     struct tug_verbs_view *view = calloc(1, sizeof *view);
     snprintf(reason, 256, "no memory");
-    const bool here = view != NULL && open_here(view, home, fabric, reason);
+    const bool here = view != NULL && open_here(view, homes, fabric, reason);
     if (!agreed(fabric, view, here)) {
         if (here)
             snprintf(reason, 256, "other processes have no such device");
@@ -134,16 +193,19 @@ int tug_verbs_open_at(struct tug_turns **home, struct tug_fabric *fabric, void *
             free(view);
         return TUG_ERR_UNSUPPORTED;
     }
-    tug_log(TUG_VERBOSE_INFO, "verbs: %s port %u, %s", view->verbs->device.name,
-            view->verbs->device.port, view->atomics ? "with atomics" : "without atomics");
+    for (uint32_t rail = 0; rail < view->nrails; rail++) {
+        const struct tug_verbs_device *device = &view->rails[rail]->verbs->device;
+        tug_log(TUG_VERBOSE_INFO, "verbs: %s port %u, %s", device->name, device->port,
+                view->atomics ? "with atomics" : "without atomics");
+    }
     *state = view;
     return 0;
 }
 
 /* A view uses the endpoint from when it is found. */
 static int verbs_open(struct tug_fabric *fabric, void **state, char *reason) {
-    static struct tug_turns *home;
-    return tug_verbs_open_at(&home, fabric, state, reason);
+    static struct tug_turns *homes[TUG_RKEYS];
+    return tug_verbs_open_at(homes, fabric, state, reason);
 }
 
 /* ---- the row ---- */
@@ -154,8 +216,7 @@ static bool verbs_atomics(const void *state) {
 }
 
 static int verbs_register(void *state, struct tug_registration *registration) {
-    const struct tug_verbs_view *view = state;
-    tug_verbs_memory_register(&view->verbs->device, registration);
+    tug_verbs_memory_register(state, registration);
     return 0;
 }
 
@@ -186,19 +247,25 @@ static bool verbs_takes(void *state, const struct tug_operation *operation) {
 }
 
 static void verbs_post(void *state, struct tug_operation *operation) {
-    tug_verbs_post(state, operation);
+    if (!tug_verbs_cut(state, operation))
+        tug_verbs_post(state, operation);
+}
+
+static void flush_rails(const struct tug_verbs_view *first, bool wanted) {
+    for (uint32_t rail = 0; rail < first->nrails; rail++) {
+        struct tug_verbs *verbs = first->rails[rail]->verbs;
+        if (verbs->touched != NULL)
+            tug_verbs_flush(verbs, wanted);
+    }
 }
 
 static void verbs_flush(void *state) {
-    struct tug_verbs *verbs = ((struct tug_verbs_view *)state)->verbs;
-    if (verbs->touched != NULL)
-        tug_verbs_flush(verbs, false);
+    flush_rails(state, false);
 }
 
 /* One look at the queue does for all views: see turns.h. After an arm there is one in any case,
  * since what came between the last look and that does not ring. */
-static bool verbs_poll(void *state) {
-    struct tug_verbs_view *view = state;
+static bool poll_rail(struct tug_verbs_view *view) {
     struct tug_verbs *verbs = view->verbs;
     bool moved = false;
     view->turn.ready = true;
@@ -210,14 +277,21 @@ static bool verbs_poll(void *state) {
     return tug_turns_end(&verbs->turns, &view->turn) || moved;
 }
 
+static bool verbs_poll(void *state) {
+    const struct tug_verbs_view *first = state;
+    bool moved = false;
+    for (uint32_t rail = 0; rail < first->nrails; rail++)
+        moved |= poll_rail(first->rails[rail]);
+    return moved;
+}
+
 static bool verbs_busy(void *state) {
     const struct tug_verbs_view *view = state;
     const struct tug_verbs_messages *messages = view->verbs->messages;
     return view->out > 0 || (messages != NULL && messages->used > 0);
 }
 
-static bool verbs_arm(void *state) {
-    struct tug_verbs *verbs = ((struct tug_verbs_view *)state)->verbs;
+static bool arm_rail(struct tug_verbs *verbs) {
     const bool unsent = verbs->touched != NULL && verbs->cq_room > 0;
     if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0 || verbs->words > 0 ||
         verbs->yields > 0)
@@ -226,6 +300,14 @@ static bool verbs_arm(void *state) {
     if (verbs->cq_room < verbs->cq_size || verbs->messages != NULL)
         return tug_watcher_sees() && ibv_req_notify_cq(verbs->cq, 0) == 0;
     return true; /* what else can come is a control message */
+}
+
+static bool verbs_arm(void *state) {
+    const struct tug_verbs_view *first = state;
+    bool armed = true;
+    for (uint32_t rail = 0; rail < first->nrails; rail++)
+        armed &= arm_rail(first->rails[rail]->verbs);
+    return armed;
 }
 
 /* To look at more of them before each sleep would cost more than polls of the host. */
@@ -256,19 +338,23 @@ static bool verbs_wired(void *state) {
     const uint32_t others = fabric->nranks - (look.by_memory ? fabric->node_size : 1);
     if (others > WIRED_MOST || view->verbs->nservers < others)
         return false;
-    tug_table_each(&view->contacts, look_at, &look);
+    for (uint32_t rail = view->nrails; rail-- > 0;) {
+        look.wired = 0; /* those of the first count */
+        tug_table_each(&view->rails[rail]->contacts, look_at, &look);
+    }
     return look.wired >= others && !look.asks;
 }
 
 static void verbs_control(void *state, uint32_t peer, const void *data, size_t bytes) {
     struct tug_verbs_view *view = state;
     tug_verbs_pair_control(view, peer, data, bytes);
-    if (view->verbs->touched != NULL)
-        tug_verbs_flush(view->verbs, true);
+    flush_rails(view, true);
 }
 
 static void verbs_lost(void *state, uint32_t peer) {
-    tug_verbs_pair_gone(state, peer);
+    const struct tug_verbs_view *first = state;
+    for (uint32_t rail = 0; rail < first->nrails; rail++)
+        tug_verbs_pair_gone(first->rails[rail], peer);
 }
 
 static bool verbs_carries(const void *state) {
