@@ -59,7 +59,7 @@ static inline void copy(void *to, const void *from, size_t bytes) {
 }
 
 /* False: not this way. */
-static inline bool get_here(const struct tug_array *array, struct tug_spot spot, void *dest,
+static inline bool get_here(struct tug_array *array, struct tug_spot spot, void *dest,
                             size_t bytes) {
     struct tug_page *entry = tug_pages_find(&array->pages, spot.page);
     if (entry == NULL)
@@ -72,11 +72,12 @@ static inline bool get_here(const struct tug_array *array, struct tug_spot spot,
     if (!tug_seqlock_holds(&entry->lock, version))
         return false;
     tug_page_touch(entry);
+    tug_array_used_here(array);
     return true;
 }
 
 /* The entry of a page in reach, entered, and the address of the spot; NULL: not this way. */
-static inline struct tug_page *enter_here(const struct tug_array *array, struct tug_spot spot,
+static inline struct tug_page *enter_here(struct tug_array *array, struct tug_spot spot,
                                           unsigned char **address) {
     struct tug_page *entry = tug_pages_find(&array->pages, spot.page);
     if (entry == NULL || !tug_page_enter(entry, spot.page))
@@ -88,10 +89,11 @@ static inline struct tug_page *enter_here(const struct tug_array *array, struct 
     }
     *address += spot.offset;
     tug_page_touch(entry);
+    tug_array_used_here(array);
     return entry;
 }
 
-static inline bool put_here(const struct tug_array *array, struct tug_spot spot, const void *src,
+static inline bool put_here(struct tug_array *array, struct tug_spot spot, const void *src,
                             size_t bytes) {
     unsigned char *address;
     struct tug_page *entry = enter_here(array, spot, &address);
@@ -102,8 +104,8 @@ static inline bool put_here(const struct tug_array *array, struct tug_spot spot,
     return true;
 }
 
-static bool fetch_here(const struct tug_array *array, size_t index, size_t bytes,
-                       enum tug_atomic_op op, uint64_t operand, void *result) {
+static bool fetch_here(struct tug_array *array, size_t index, size_t bytes, enum tug_atomic_op op,
+                       uint64_t operand, void *result) {
     unsigned char *address;
     struct tug_page *entry = NULL;
     if (array->cpu_atomics)
@@ -337,6 +339,7 @@ static int try_hold(struct tug_array *array, size_t page, void **address) {
     }
     atomic_fetch_add(&entry->holds, 1);
     atomic_fetch_add(&array->holds, 1);
+    tug_array_used_here(array);
     *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     return 1;
 }

@@ -46,9 +46,6 @@ static void place_own_pages(struct tug_array *array, enum tug_placement placemen
                              ? array->npages
                              : tug_array_first_page(array->npages, array->nranks, array->rank + 1);
     size_t taken = 0;
-    if (page < end)
-        array->follow.last[array->follow.nlast++] =
-            tug_rent_run(&array->follow.rent, page, array->npages);
     for (; page < end; page += cyclic ? array->nranks : 1, taken++) {
         const struct tug_page_slot place = tug_array_first_place(array, placement, page);
         struct tug_page *entry = tug_pages_take(&array->pages, page, true);

@@ -161,20 +161,32 @@ struct tug_array_pool {
 struct tug_coming {
     struct tug_array *array;
     struct tug_run_of_pages run;
+    uint64_t left_out; /* pages, by bits, that do not come */
     uint64_t since_ns;
+    uint32_t streak; /* then */
+};
+
+/* One that has come. */
+struct tug_came {
+    struct tug_run_of_pages run;
+    uint64_t left_out;
+    uint64_t since_ns;
+    uint32_t streak, elsewhere; /* when it was ordered; when it came */
+    uint32_t uses;              /* of pages that have left */
+    uint32_t due;               /* 0: judged */
+    bool was_change;
 };
 
 /* Of follow.c; holder only. */
 struct tug_follow {
     bool on;
-    bool worked;    /* what came here last had been used before the last access elsewhere */
-    bool changes;   /* what followed such an access last were others, and no use of what is here */
-    bool foreseen;  /* ... and so it was the time before */
-    uint32_t spell; /* grows when what is here is used */
+    bool moved;         /* in this streak a run was ordered */
+    uint32_t streak;    /* accesses elsewhere since the last use of what is here, see rent.h */
+    uint32_t elsewhere; /* all accesses elsewhere */
     uint64_t accesses_out, moves_out; /* under way */
     struct tug_rent rent;
-    struct tug_run_of_pages last[TUG_RUNS]; /* that came; at first some of those that are here */
-    unsigned nlast;
+    struct tug_came came[TUG_RUNS]; /* the last ones */
+    unsigned ncame;
     struct tug_coming coming[TUG_RUNS];
 };
 
@@ -196,6 +208,7 @@ struct tug_array {
     struct tug_page_home *homes; /* [npages_most]; NULL: page % nranks */
     size_t nhomed;               /* pages whose home is here */
     bool cpu_atomics;
+    _Atomic bool used_here; /* memory in reach, since the last access elsewhere (follow.c) */
     struct tug_pages pages;
 
     tug_registration *pool; /* slots of page_bytes each */
@@ -218,6 +231,12 @@ struct tug_array {
     _Atomic uint32_t owns;     /* calls; two at once may count one */
     struct tug_copies *copies; /* NULL: none */
 };
+
+/* Any thread; written to once only between two accesses elsewhere. */
+static inline void tug_array_used_here(struct tug_array *array) {
+    if (__builtin_expect(!atomic_load_explicit(&array->used_here, memory_order_relaxed), 0))
+        atomic_store_explicit(&array->used_here, true, memory_order_relaxed);
+}
 
 /* The page of an index, and where in it. */
 struct tug_spot {

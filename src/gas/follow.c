@@ -6,6 +6,9 @@
  * tug_array_own(). It takes along the pages of others that have been used from here, and those that
  * have not come in vain before.
  *
+ * Whether the process uses what is here it says by one mark an array (`used_here`), which each
+ * access elsewhere takes away. A hint, so it is relaxed: threads that mark it at once mark it once.
+ *
  * Pages in memory that this process maps are used where they are, and do not follow.
  *
  * Threading: the holder of the baton.
@@ -24,58 +27,63 @@ static bool is_here(const struct tug_array *array, const struct tug_page *entry)
 }
 
 static uint8_t uses_of(const struct tug_page *entry) {
-    const unsigned uses = entry->served + atomic_load_explicit(&entry->used, memory_order_relaxed);
-    return uses < TUG_USES_MOST ? (uint8_t)uses : TUG_USES_MOST;
-}
-
-/* Calls do_page for the pages of the runs that came last, as far as they are here. */
-static bool any_of_last(struct tug_array *array, bool (*do_page)(struct tug_page *entry)) {
-    bool any = false;
-    for (int k = 0; k < TUG_RUNS; k++) {
-        const struct tug_run_of_pages *last = &array->follow.last[k];
-        for (uint32_t i = 0; i < last->npages; i++) {
-            struct tug_page *entry = tug_pages_find(&array->pages, last->first + i);
-            any |= is_here(array, entry) && do_page(entry);
-        }
-    }
-    return any;
-}
-
-static bool was_used(struct tug_page *entry) {
-    if (atomic_load_explicit(&entry->used, memory_order_relaxed) == 0)
-        return false;
-    entry->served = uses_of(entry);
-    atomic_store_explicit(&entry->used, 0, memory_order_relaxed);
-    return true;
-}
-
-/* Have the pages that came last been used since it was asked last? */
-static bool works_here(struct tug_array *array) {
-    return any_of_last(array, was_used);
+    return atomic_load_explicit(&entry->used, memory_order_relaxed);
 }
 
 /* ---- what has come ---- */
 
-static void judge(struct tug_page *entry) {
-    const enum tug_verdict verdict =
-        tug_rent_judge(&entry->array->follow.rent, uses_of(entry), entry->least);
+static struct tug_came *came_with(struct tug_follow *follow, uint64_t page) {
+    for (int i = 0; i < TUG_RUNS; i++)
+        if (is_in(&follow->came[i].run, page))
+            return &follow->came[i];
+    return NULL;
+}
+
+static bool came_before(const struct tug_came *came, const struct tug_page *entry) {
+    const uint64_t page = atomic_load_explicit(&entry->page, memory_order_relaxed);
+    return came->left_out >> (page - came->run.first) & 1;
+}
+
+static void judge(struct tug_page *entry, const struct tug_came *came) {
+    const enum tug_verdict verdict = tug_rent_judge(uses_of(entry), entry->least);
+    if (came == NULL || came->was_change)
+        tug_rent_count(&entry->array->follow.rent, verdict);
     entry->patience = tug_rent_patience(entry->patience, verdict);
     entry->came_ns = 0;
 }
 
-/* Has it done enough, or had the time for it? */
-static bool judge_now(struct tug_page *entry) {
-    const uint64_t long_ns = STAY * tug_rent_price(&entry->array->follow.rent);
-    const bool judges = entry->came_ns != 0 && (uses_of(entry) >= entry->least ||
-                                                tug_clock_ns() - entry->came_ns > long_ns);
-    if (judges)
-        judge(entry);
-    return judges;
+static bool is_long_here(const struct tug_array *array, uint64_t since_ns) {
+    return tug_clock_ns() - since_ns > STAY * tug_rent_price(&array->follow.rent);
+}
+
+/* The run has done enough, or has had the time for it; and so its pages. */
+static void judge_run(struct tug_array *array, struct tug_came *came) {
+    struct tug_follow *follow = &array->follow;
+    const bool is_long = is_long_here(array, came->since_ns);
+    uint32_t uses = came->uses, here = 0;
+    for (uint32_t i = 0; i < came->run.npages; i++) {
+        struct tug_page *entry = tug_pages_find(&array->pages, came->run.first + i);
+        if (!is_here(array, entry) || came_before(came, entry))
+            continue;
+        here++;
+        uses += uses_of(entry);
+        if (entry->came_ns != 0 && (uses_of(entry) >= entry->least || is_long))
+            judge(entry, came);
+    }
+    if (came->due == 0 || (uses < came->due && here > 0 && !is_long))
+        return;
+    came->was_change = tug_rent_was_change(uses, came->due, follow->elsewhere - came->elsewhere);
+    if (came->was_change)
+        tug_rent_changed(&follow->rent);
+    else
+        tug_rent_returned(&follow->rent, came->streak);
+    came->due = 0;
 }
 
 /* Before another run is thought of. */
 static void learn(struct tug_array *array) {
-    (void)any_of_last(array, judge_now);
+    for (int i = 0; i < TUG_RUNS; i++)
+        judge_run(array, &array->follow.came[i]);
     tug_rent_learn(&array->follow.rent);
 }
 
@@ -93,17 +101,21 @@ void tug_follow_came(struct tug_page *entry) {
     const struct tug_coming *coming =
         coming_with(follow, atomic_load_explicit(&entry->page, memory_order_relaxed));
     entry->rent_ns = entry->idle_ns = 0;
-    entry->served = 0;
     entry->came_ns = coming != NULL ? tug_clock_ns() : 0;
     entry->least = coming != NULL ? tug_rent_least(&follow->rent, coming->run.npages) : 0;
     atomic_store_explicit(&entry->used, 0, memory_order_relaxed);
 }
 
 void tug_follow_left(struct tug_page *entry) {
-    if (!entry->array->follow.on)
+    struct tug_follow *follow = &entry->array->follow;
+    if (!follow->on)
         return;
+    struct tug_came *came =
+        came_with(follow, atomic_load_explicit(&entry->page, memory_order_relaxed));
+    if (came != NULL && !came_before(came, entry))
+        came->uses += uses_of(entry);
     if (entry->came_ns != 0)
-        judge(entry);
+        judge(entry, came);
     entry->rent_ns = entry->idle_ns = 0;
 }
 
@@ -120,16 +132,28 @@ static void lose_patience(struct tug_array *array, const struct tug_run_of_pages
     }
 }
 
+static void has_come(struct tug_array *array, const struct tug_coming *coming) {
+    struct tug_follow *follow = &array->follow;
+    const uint64_t now_ns = tug_clock_ns();
+    tug_rent_moved(&follow->rent, (now_ns - coming->since_ns) / follow->moves_out);
+    follow->came[follow->ncame++ % TUG_RUNS] =
+        (struct tug_came){.run = coming->run,
+                          .left_out = coming->left_out,
+                          .since_ns = now_ns,
+                          .streak = coming->streak,
+                          .elsewhere = follow->elsewhere,
+                          .due = tug_rent_due(&follow->rent, coming->run.npages)};
+}
+
 static void moved(void *d, int status) {
     struct tug_coming *coming = d;
     struct tug_array *array = coming->array;
     struct tug_follow *follow = &array->follow;
     if (status == 0)
-        tug_rent_moved(&follow->rent, (tug_clock_ns() - coming->since_ns) / follow->moves_out);
+        has_come(array, coming);
     else
         lose_patience(array, &coming->run);
     follow->moves_out--;
-    follow->last[follow->nlast++ % TUG_RUNS] = coming->run;
     coming->run.npages = 0;
 }
 
@@ -142,9 +166,13 @@ static void come_here(struct tug_array *array, const struct tug_run_of_pages *ru
     struct tug_order *order = tug_order_take(array);
     if (order == NULL)
         return;
-    *coming = (struct tug_coming){.array = array, .run = *run, .since_ns = tug_clock_ns()};
+    *coming = (struct tug_coming){.array = array,
+                                  .run = *run,
+                                  .left_out = leave,
+                                  .since_ns = tug_clock_ns(),
+                                  .streak = array->follow.streak};
     array->follow.moves_out++;
-    array->follow.worked = false;
+    array->follow.moved = true;
     const size_t index = run->first * array->page_bytes, left = array->bytes - index;
     order->kind = TUG_ORDER_MOVE;
     order->index = index;
@@ -157,7 +185,7 @@ static void come_here(struct tug_array *array, const struct tug_run_of_pages *ru
 }
 
 /* Is the run of the page worth a move now? */
-static void think_of(struct tug_array *array, const struct tug_page *user, bool foreseen) {
+static void think_of(struct tug_array *array, const struct tug_page *user) {
     struct tug_follow *follow = &array->follow;
     const uint64_t page = atomic_load_explicit(&user->page, memory_order_relaxed);
     if (coming_with(follow, page) != NULL)
@@ -165,7 +193,7 @@ static void think_of(struct tug_array *array, const struct tug_page *user, bool 
     learn(array);
     const struct tug_run_of_pages run = tug_rent_run(&follow->rent, page, array->npages);
     struct tug_run_seen seen = {
-        .patience = user->patience, .foreseen = foreseen, .others_come = follow->moves_out > 0};
+        .streak = follow->streak, .patience = user->patience, .others_come = follow->moves_out > 0};
     uint64_t leave = 0;
     for (uint32_t i = 0; i < run.npages; i++) {
         const struct tug_page *entry = tug_pages_find(&array->pages, run.first + i);
@@ -173,7 +201,7 @@ static void think_of(struct tug_array *array, const struct tug_page *user, bool 
             leave |= (uint64_t)1 << i;
         else if (entry != NULL) {
             seen.rent_ns += entry->rent_ns;
-            seen.idle_ns += entry->spell == follow->spell ? entry->idle_ns : 0;
+            seen.idle_ns += entry->idle_ns;
         }
     }
     if (tug_rent_buys(&follow->rent, &seen))
@@ -195,28 +223,25 @@ void tug_follow_cancel(struct tug_page *entry) {
         entry->array->follow.accesses_out--;
 }
 
-/* Does the process do without what is here? Learns from what follows its accesses elsewhere. */
-static bool is_idle(struct tug_array *array) {
-    struct tug_follow *follow = &array->follow;
-    const bool works = works_here(array);
-    if (follow->worked) {
-        follow->foreseen = follow->changes && !works;
-        follow->changes = !works;
-    }
-    follow->worked = works;
-    if (works)
-        follow->spell++;
-    return !works || follow->foreseen;
+static bool any_unjudged(const struct tug_follow *follow) {
+    for (int i = 0; i < TUG_RUNS; i++)
+        if (follow->came[i].due != 0)
+            return true;
+    return false;
 }
 
-static void pay(struct tug_page *entry, uint64_t ns) {
-    struct tug_follow *follow = &entry->array->follow;
-    const bool idle = is_idle(entry->array);
-    if (entry->spell != follow->spell)
-        entry->idle_ns = 0;
-    entry->spell = follow->spell;
-    entry->rent_ns += ns;
-    entry->idle_ns += idle ? ns : 0;
+/* One more access elsewhere. A streak that ends while runs come, or are not judged, says nothing:
+ * the process may be at home there. */
+static void count(struct tug_array *array) {
+    struct tug_follow *follow = &array->follow;
+    if (atomic_exchange_explicit(&array->used_here, false, memory_order_relaxed)) {
+        if (!follow->moved && follow->moves_out == 0 && !any_unjudged(follow))
+            tug_rent_returned(&follow->rent, follow->streak);
+        follow->streak = 0;
+        follow->moved = false;
+    }
+    follow->streak++;
+    follow->elsewhere++;
 }
 
 void tug_follow_end(struct tug_page *entry, const struct tug_task *task, int status) {
@@ -226,9 +251,13 @@ void tug_follow_end(struct tug_page *entry, const struct tug_task *task, int sta
         return;
     const uint64_t ns = (tug_clock_ns() - task->begun_ns) / follow->accesses_out--;
     tug_rent_accessed(&follow->rent, ns);
-    if (status != 0 || is_here(array, entry))
-        return;
-    pay(entry, ns);
-    if (!entry->asking && !entry->changing)
-        think_of(array, entry, follow->foreseen);
+    if (is_here(array, entry))
+        tug_array_used_here(array);
+    else if (status == 0) {
+        count(array);
+        entry->rent_ns += ns;
+        entry->idle_ns += follow->streak > 1 ? ns : 0;
+        if (!entry->asking && !entry->changing)
+            think_of(array, entry);
+    }
 }

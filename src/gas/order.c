@@ -255,6 +255,7 @@ static bool do_get(struct tug_page *entry, struct tug_task *task) {
     const unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     if (address != NULL) {
         tug_copy(part.local, address + part.offset, part.bytes);
+        tug_array_used_here(array);
         return true;
     }
     if (!reach(entry, task))
@@ -313,6 +314,7 @@ static bool do_put(struct tug_page *entry, struct tug_task *task) {
     if (address != NULL && task->order->kind == TUG_ORDER_PUT) {
         tug_copy(address + part.offset, part.local, part.bytes);
         tug_page_leave(entry);
+        tug_array_used_here(entry->array);
         return true;
     }
     tug_follow_begin(entry, task);

@@ -80,9 +80,7 @@ struct tug_page {
     struct tug_task *first, *last; /* calls that wait for the home, a stop, a change or a copy */
     /* follow.c */
     uint64_t rent_ns, idle_ns; /* paid for accesses while the page was elsewhere; see rent.h */
-    uint32_t spell;            /* idle_ns counts if this is the array's */
     uint64_t came_ns;          /* when; 0: not by itself, or it has been judged */
-    uint8_t served;            /* uses that `used` counts no more */
     uint8_t least, patience;   /* see rent.h */
     struct tug_page *before, *after; /* in the cycle; after: also the next free entry */
 };

@@ -1,11 +1,12 @@
 #include "gas/rent.h"
 
-#define FIRST_PRICE 2          /* accesses */
+#define FIRST_PRICE 8 /* accesses, while it is not known */
+#define FIRST_STREAK 2
+#define BY_CHANCE 16           /* one of so many streaks that return would go on */
 #define BYTES_MOST (64u << 10) /* whose copy costs about as much as the messages of a move */
-#define TRUST_BITS 3           /* of the price, for each */
-#define TRUST_MOST 3
-#define TRUST_AT_ONCE 2
-#define VAIN_TO_PAID 4 /* pages: as many in vain, or more, and there is no trust */
+#define MOST_ARE_HERE 2        /* accesses here for each elsewhere */
+#define STREAK 256u            /* the weight of the newest */
+#define STREAKS_MOST 512       /* then old ones lose half of theirs */
 #define OFTEN 4
 #define LEAST_MOST 3 /* OFTEN times that is still counted, see TUG_USES_MOST */
 #define WEIGHT 8     /* of what was measured before, against the newest */
@@ -30,7 +31,7 @@ void tug_rent_moved(struct tug_rent *rent, uint64_t ns) {
 }
 
 uint64_t tug_rent_price(const struct tug_rent *rent) {
-    return rent->move_ns != 0 ? rent->move_ns : FIRST_PRICE * rent->access_ns;
+    return rent->move_ns;
 }
 
 struct tug_run_of_pages tug_rent_run(const struct tug_rent *rent, uint64_t page, uint64_t npages) {
@@ -38,20 +39,68 @@ struct tug_run_of_pages tug_rent_run(const struct tug_rent *rent, uint64_t page,
     return (struct tug_run_of_pages){first, left < rent->run ? (uint32_t)left : rent->run};
 }
 
-bool tug_rent_buys(const struct tug_rent *rent, const struct tug_run_seen *seen) {
-    const uint64_t price = tug_rent_price(rent) << seen->patience;
-    if (price == 0)
-        return false;
-    uint64_t idle_price = price;
-    if (!seen->others_come) {
-        const bool at_once = seen->foreseen || rent->trust >= TRUST_AT_ONCE;
-        const uint64_t least = at_once ? 1 : FIRST_PRICE * rent->access_ns;
-        idle_price = price >> TRUST_BITS * rent->trust;
-        if (idle_price < least)
-            idle_price = least;
-    }
-    return seen->idle_ns >= idle_price || seen->rent_ns >= TUG_CONTEST * price;
+/* ---- streaks ---- */
+
+static void forget_a_part(struct tug_rent *rent) {
+    if (rent->changes + rent->returns[1] < STREAKS_MOST * STREAK)
+        return;
+    rent->changes /= 2;
+    for (int i = 0; i <= TUG_STREAK_MOST; i++)
+        rent->returns[i] /= 2;
 }
+
+void tug_rent_returned(struct tug_rent *rent, uint32_t accesses) {
+    for (uint32_t i = 1; i <= accesses && i <= TUG_STREAK_MOST; i++)
+        rent->returns[i] += STREAK;
+    forget_a_part(rent);
+}
+
+void tug_rent_changed(struct tug_rent *rent) {
+    rent->changes += STREAK;
+    forget_a_part(rent);
+}
+
+/* How many returned after so many accesses or more: chance alone makes some of them longer, also
+ * where none has been seen. */
+static uint64_t returns_of(const struct tug_rent *rent, uint32_t accesses) {
+    uint64_t returns = rent->returns[1];
+    for (uint32_t i = 2; i <= accesses; i++)
+        returns = returns / BY_CHANCE > rent->returns[i] ? returns / BY_CHANCE : rent->returns[i];
+    return returns;
+}
+
+/* Is a streak that has come so far a change? */
+static bool foresees(const struct tug_rent *rent, uint32_t streak) {
+    const bool known = rent->move_ns != 0;
+    const uint64_t changes = known ? rent->changes : STREAK;
+    const uint64_t price = known ? rent->move_ns : FIRST_PRICE * rent->access_ns;
+    if (changes == 0 || changes < 2 * rent->returns[TUG_STREAK_MOST] ||
+        (!known && streak < FIRST_STREAK))
+        return false;
+    for (uint32_t i = streak + 1; i <= TUG_STREAK_MOST; i++) {
+        const uint64_t returns = returns_of(rent, streak) - returns_of(rent, i);
+        if (returns * TUG_IN_VAIN * price > changes * (i - streak) * rent->access_ns)
+            return false;
+    }
+    return true;
+}
+
+bool tug_rent_buys(const struct tug_rent *rent, const struct tug_run_seen *seen) {
+    if (rent->access_ns == 0 || seen->streak == 0)
+        return false;
+    if (!seen->others_come && foresees(rent, seen->streak))
+        return true;
+    const uint64_t price = tug_rent_price(rent) << seen->patience;
+    return price != 0 && (seen->idle_ns >= price || seen->rent_ns >= TUG_CONTEST * price);
+}
+
+uint32_t tug_rent_due(const struct tug_rent *rent, uint32_t npages) {
+    const uint64_t due = rent->access_ns != 0 ? tug_rent_price(rent) / rent->access_ns : 0;
+    const uint32_t most = npages * OFTEN * LEAST_MOST;
+    return due < 1 ? 1 : due < most ? (uint32_t)due : most;
+}
+
+/* ---- pages ---- */
 
 uint8_t tug_rent_least(const struct tug_rent *rent, uint32_t npages) {
     const uint64_t part = tug_rent_price(rent) / npages;
@@ -59,12 +108,13 @@ uint8_t tug_rent_least(const struct tug_rent *rent, uint32_t npages) {
     return (uint8_t)(least < 1 ? 1 : least > LEAST_MOST ? LEAST_MOST : least);
 }
 
-enum tug_verdict tug_rent_judge(struct tug_rent *rent, uint8_t uses, uint8_t least) {
-    if (uses < least) {
-        rent->vain++;
+bool tug_rent_was_change(uint32_t uses, uint32_t due, uint32_t elsewhere) {
+    return uses >= due && uses >= MOST_ARE_HERE * elsewhere;
+}
+
+enum tug_verdict tug_rent_judge(uint8_t uses, uint8_t least) {
+    if (uses < least)
         return TUG_CAME_IN_VAIN;
-    }
-    rent->paid++;
     return uses < OFTEN * least ? TUG_HAS_PAID : TUG_HAS_PAID_OFTEN;
 }
 
@@ -76,15 +126,15 @@ uint8_t tug_rent_patience(uint8_t patience, enum tug_verdict verdict) {
     return patience;
 }
 
+void tug_rent_count(struct tug_rent *rent, enum tug_verdict verdict) {
+    (*(verdict == TUG_CAME_IN_VAIN ? &rent->vain : &rent->paid))++;
+}
+
 void tug_rent_learn(struct tug_rent *rent) {
     const uint32_t paid = rent->paid, vain = rent->vain;
     if (paid + vain < (rent->run + 1) / 2)
         return;
     rent->paid = rent->vain = 0;
-    if (vain * VAIN_TO_PAID > paid)
-        rent->trust = 0;
-    else if (rent->trust < TRUST_MOST)
-        rent->trust++;
     if (vain > paid && rent->run > 1)
         rent->run /= 2;
     else if (vain == 0 && rent->run < rent->run_most)
