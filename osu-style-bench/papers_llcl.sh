@@ -7,7 +7,7 @@
 # llcl_rows NAME: with the library's threads and the host first, then without them.
 llcl_rows() {
     local options=(--threads "$(by_effort 1,4 1,2,4,8,16 1,2,4,8,16)" --sizes "$(by_effort 8,4K 8,64,512,4K,64K 8,64,512,4K,64K)"
-        --samples "$(by_effort 2 16 32)" --seconds "$(by_effort 0.001 0.01 1)" --memory private)
+        --samples "$(by_effort 2 10 32)" --seconds "$(by_effort 0.001 0.01 1)" --memory private)
     rows 2 llcl_reads "${options[@]}" --ways engine,host | sed 's/key://g; s/lower://g'
     TUGBOAT_PROGRESS=caller rows 2 llcl_reads "${options[@]}" --ways queues | sed 1d
 }
@@ -94,5 +94,5 @@ own (<code>TUGBOAT_PROGRESS=caller</code>). Not the same: the paper has Tofu and
 part, and 16 or 20 cores a node. Here both processes share %s cores, and the target&#8217;s engine answers each read, so that absolute times do not
 compare. A sample is the median over all reads of all threads; the paper has means. With more threads than cores a mean would be
 the length of a time slice. The curves over verbs are missing: they need the virtual machine of <code>./dev test</code>, which has no time that means
-anything.</p>\n' "$(by_effort 2 16 32)" "$(nproc)"
+anything.</p>\n' "$(by_effort 2 10 32)" "$(nproc)"
 }
