@@ -25,8 +25,8 @@ struct tug_acp_table {
     struct tug_seqlock lock;
     _Atomic uint32_t rank;
     _Atomic uint64_t used; /* when: by the cache's clock */
-    _Atomic uint64_t keys[TUG_ACP_KEYS][sizeof(struct tug_key) / 8]; /* first word 0:
- not known */
+    /* first word 0: not known */
+    _Atomic uint64_t keys[TUG_ACP_KEYS][sizeof(struct tug_key) / sizeof(uint64_t)];
 };
 
 struct tug_acp_cache {

@@ -17,8 +17,8 @@
  *       word 4   rkey (low half) | owner's rank in its context (high half)
  *       word 5   segment + 1 (16 bits, 0: not mapped) | rank in the node (15 bits) | lent (1 bit)
  *                | check (32 bits)
- *       word 6   rkeys of the second and the third device of a process with several (low, high
- * half) word 7   that of the fourth (low half) | 0
+ *       word 6   rkey of a process's second device (low half) | of its third (high half)
+ *       word 7   of its fourth (low half) | 0
  *
  * The check is a hash of all else: a key that was damaged on its way is refused when it is used.
  * The owner checks id, generation and bounds again whenever it serves a request.
