@@ -279,7 +279,7 @@ static MPI_Datatype make_darray(const struct shape *in, int n, MPI_Aint *places)
 }
 
 /* n copies of inner, which is used up. No two elements overlap, which MPI wants of what is written:
- * all of an item lies between its bounds. */
+ * all of an item lies between its bounds, but for records. */
 static struct shape *derive(struct shape *in, int n) {
     struct shape *s = shape_new(n * in->n);
     MPI_Aint *places = calloc((size_t)n, sizeof *places);
@@ -399,6 +399,21 @@ static bool side_place(struct side *s, const struct shape *shape) {
     return true;
 }
 
+/* Do two of the placed elements overlap? Records of several items may. */
+static bool side_overlaps(const struct side *s) {
+    static bool taken[REGION];
+    memset(taken, 0, sizeof taken);
+    for (int i = 0; i < s->count * s->shape->n; i++) {
+        bool *at = taken + element_at(s, i);
+        for (int k = 0; k < units[element_unit(s, i)].extent; k++) {
+            if (at[k])
+                return true;
+            at[k] = true;
+        }
+    }
+    return false;
+}
+
 static void operation_free(struct operation *o) {
     shape_free(o->origin.shape);
     shape_free(o->result.shape);
@@ -437,6 +452,9 @@ static void draw_operation(struct operation *o, int unit, bool chain) {
         /* Any bytes may be moved, but not to where sums must be exact. */
         bool mixes = unit != F32 && unit != F64 && unit != PAIR;
         fits = draw_sides(o, unit, mixes && o->call < ACCUMULATE && draw(2));
+        /* MPI forbids it where a put or a get writes: what would be there is not said */
+        if (fits && o->call < ACCUMULATE)
+            fits = !side_overlaps(o->call == PUT ? &o->to : &o->origin);
     } while (!fits);
 }
 
