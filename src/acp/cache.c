@@ -39,7 +39,7 @@ bool tug_acp_cache_find(struct tug_acp_cache *cache, uint32_t rank, uint32_t num
     const uint32_t version = tug_seqlock_read(&table->lock);
     if (atomic_load_explicit(&table->rank, memory_order_relaxed) != rank)
         return false;
-    for (size_t i = 0; i < sizeof(*key) / 8; i++)
+    for (size_t i = 0; i < TUG_ACP_KEY_WORDS; i++)
         key->word[i] = atomic_load_explicit(&table->keys[number][i], memory_order_relaxed);
     if (!tug_seqlock_holds(&table->lock, version) || key->word[0] == 0)
         return false;
@@ -97,7 +97,7 @@ int tug_acp_cache_store(struct tug_acp_cache *cache, uint32_t rank, uint32_t num
     struct tug_acp_table *table = open_table(cache, rank);
     if (table == NULL)
         return TUG_ERR_NO_MEMORY;
-    for (size_t i = 0; i < sizeof(*key) / 8; i++)
+    for (size_t i = 0; i < TUG_ACP_KEY_WORDS; i++)
         atomic_store_explicit(&table->keys[number][i], key->word[i], memory_order_relaxed);
     touch(cache, table);
     tug_seqlock_end(&table->lock);

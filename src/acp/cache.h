@@ -21,12 +21,14 @@
 
 #define TUG_ACP_TABLES 1024
 
+#define TUG_ACP_KEY_WORDS (sizeof(struct tug_key) / sizeof(uint64_t))
+
 struct tug_acp_table {
     struct tug_seqlock lock;
     _Atomic uint32_t rank;
     _Atomic uint64_t used; /* when: by the cache's clock */
     /* first word 0: not known */
-    _Atomic uint64_t keys[TUG_ACP_KEYS][sizeof(struct tug_key) / sizeof(uint64_t)];
+    _Atomic uint64_t keys[TUG_ACP_KEYS][TUG_ACP_KEY_WORDS];
 };
 
 struct tug_acp_cache {
