@@ -2,7 +2,9 @@
  * found nothing there. It may hold locks of the host's, so nothing is done here that calls the host
  * or waits: only services that say they can are looked after, no command is executed, and the baton
  * is taken only if it is free. Commands that come meanwhile are left to the offload thread; without
- * that thread there are no such looks. */
+ * that thread there are no such looks. Nor are there any while some service must be looked after
+ * from outside: the offload thread has to be there for its peers anyway, and it sleeps through
+ * their packets if it is told that somebody looks. */
 #include "base/stats.h"
 #include "engine/private.h"
 
@@ -62,8 +64,10 @@ bool tug_engine_look_inside(void) {
     bool wake;
     if (!engine->has_thread || !tug_engine_enter_idle())
         return false;
-    extend_lease(engine);
-    const bool moved = linger_inside(engine);
+    const bool all = tug_services_all_inside(engine);
+    if (all)
+        extend_lease(engine);
+    const bool moved = all && linger_inside(engine);
     tug_engine_unmute(engine);
     if (tug_baton_leave(&engine->ring, &wake))
         tug_engine_after_look(engine, wake, false);

@@ -121,6 +121,9 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes);
 /* Polls one of them, which can be from inside the host. */
 bool tug_services_poll_inside(struct tug_engine *engine, struct tug_service *service);
 
+/* Is every service that is looked after now polled from inside the host, too? */
+bool tug_services_all_inside(const struct tug_engine *engine);
+
 /* Whether news at descriptors end the offload thread's sleep. Holder only. */
 void tug_services_mute(struct tug_engine *engine, bool mute);
 

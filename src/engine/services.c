@@ -237,6 +237,13 @@ struct inside {
     bool (*poll)(struct tug_service *service, bool *left);
 };
 
+bool tug_services_all_inside(const struct tug_engine *engine) {
+    const struct tug_service *service = engine->services;
+    while (service != NULL && (service->poll_inside != NULL || is_dormant(engine, service)))
+        service = service->next;
+    return service == NULL;
+}
+
 static void set_inside(void *argument) {
     const struct inside *inside = argument;
     inside->service->poll_inside = inside->poll;

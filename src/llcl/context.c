@@ -492,16 +492,24 @@ void tug_llcl_finalize(void) {
 
 /* ---- contexts of other floors ---- */
 
-void tug_context_set_internal(tug_context *context) {
+static void make_internal(void *packets) {
+    tug_packets_set_internal(packets);
+}
+
+static void be_internal(tug_context *context) {
     context->internal = true;
     context->here_most = UINT64_MAX;
+    tug_engine_call(make_internal, context->fabric.packets);
+}
+
+void tug_context_set_internal(tug_context *context) {
+    be_internal(context);
     if (context->fabric.ntakers == 0 && context->fabric.packets->inside)
         tug_engine_serve_inside(&context->service, service_poll_inside);
 }
 
 void tug_context_set_with_jobs(tug_context *context) {
-    context->internal = true;
-    context->here_most = UINT64_MAX;
+    be_internal(context);
     tug_engine_serve_with_jobs(&context->service);
 }
 

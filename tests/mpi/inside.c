@@ -2,8 +2,10 @@
  * inside: all but one rank wait in calls of the host's (a receive, a barrier, a wait) while the one
  * works on their windows, each rank in its turn; what they hold is right all the time.
  *
- *     inside [threads]    a second thread of each rank but the first waits in a barrier all the
- * time
+ *     inside [threads | after]
+ *
+ *     threads  a second thread of each rank but the first waits in a barrier all the time
+ *     after    a persistent broadcast has been done before, and is kept
  */
 #include <pthread.h>
 
@@ -78,6 +80,8 @@ static void run(int worker) {
 
 int main(int argc, char **argv) {
     const bool threads = argc > 1 && strcmp(argv[1], "threads") == 0;
+    const bool after = argc > 1 && strcmp(argv[1], "after") == 0;
+    MPI_Request broadcast;
     pthread_t other;
     if (threads)
         check_begin_threads(&argc, &argv, "inside");
@@ -85,6 +89,11 @@ int main(int argc, char **argv) {
         check_begin(&argc, &argv, "inside");
     memory = calloc(WORDS, sizeof(*memory));
     MUST(MPI_Comm_dup(MPI_COMM_WORLD, &aside));
+    if (after) {
+        MUST(MPI_Bcast_init(memory, WORDS, MPI_INT64_T, 0, aside, MPI_INFO_NULL, &broadcast));
+        MUST(MPI_Start(&broadcast));
+        MUST(MPI_Wait(&broadcast, MPI_STATUS_IGNORE));
+    }
     const bool beside = threads && check_rank > 0;
     if (beside)
         CHECK(pthread_create(&other, NULL, wait_aside, NULL) == 0, "no thread");
@@ -94,6 +103,8 @@ int main(int argc, char **argv) {
         pthread_join(other, NULL);
     else
         wait_aside(NULL);
+    if (after)
+        MUST(MPI_Request_free(&broadcast));
     MUST(MPI_Comm_free(&aside));
     free(memory);
     return check_end();

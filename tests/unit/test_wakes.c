@@ -322,6 +322,61 @@ static void who_soon_looks_again_wakes_nobody(void **state) {
     close(mail.eventful);
 }
 
+static unsigned inside;
+
+static bool mail_poll_inside(struct tug_service *service, bool *left) {
+    (void)service, (void)left;
+    inside++;
+    return false;
+}
+
+/* A look from inside the host: is the mail looked after, or the offload thread told that somebody
+ * looks, which is not told each time? */
+static bool looks_from_inside(bool told) {
+    const unsigned before = inside;
+    tug_lease_end(&tug_engine.news);
+    assert_false(tug_engine_look_inside());
+    return told ? tug_lease_runs(&tug_engine.news, tug_clock_ns()) : inside > before;
+}
+
+static void expect_looks_from_inside(bool wanted) {
+    bool looked = false, told = false;
+    if (wanted)
+        CHECK_SOON((looked |= looks_from_inside(false)) && (told |= looks_from_inside(true)));
+    for (int i = 0; i < 20 && !wanted; i++) {
+        usleep(1000);
+        assert_false(looks_from_inside(false));
+        assert_false(looks_from_inside(true));
+    }
+}
+
+/* Where something else is to be looked after that cannot be from there, nobody is told that it is,
+ * for its peers would wait for the next beat. Jobs' services count while a job is out. */
+static void who_cannot_look_after_all_from_inside_does_not_say_so(void **state) {
+    (void)state;
+    static struct tug_bell bell;
+    open_mail(&bell, -1);
+    struct tug_service other = mail.service;
+    mail.service.poll_inside = mail_poll_inside;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_engine_serve(&mail.service);
+    expect_looks_from_inside(true);
+    tug_engine_serve(&other);
+    expect_looks_from_inside(false);
+    tug_engine_serve_with_jobs(&other);
+    expect_looks_from_inside(true);
+    struct step_job job;
+    step_job_init(&job, 1, 0, &bell);
+    tug_engine_launch(&job.base);
+    expect_looks_from_inside(false);
+    atomic_store(&job.permitted, 1);
+    step_job_wait(&job);
+    expect_looks_from_inside(true);
+    tug_engine_unserve(&other);
+    tug_engine_unserve(&mail.service);
+    stop_engine();
+}
+
 /* A thread posts something and goes to compute. Returns how often it woke the offload thread, which
  * was in its deep sleep. */
 static uint64_t post_something(bool deaf) {
@@ -486,6 +541,7 @@ int main(void) {
         CASE(what_is_outside_is_waited_for_asleep),
         CASE(who_leaves_others_waiting_wakes_nobody),
         CASE(who_soon_looks_again_wakes_nobody),
+        CASE(who_cannot_look_after_all_from_inside_does_not_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

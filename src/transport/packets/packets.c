@@ -144,7 +144,7 @@ bool tug_packets_poll_inside(struct tug_packets *packets, bool *left) {
     if (!packets->inside) /* a detour since the last poll from outside */
         return false;
     for (unsigned i = 0; i < packets->nwires; i++)
-        packets->wires[i]->internal = packets->wires[i]->inside = true;
+        packets->wires[i]->inside = true;
     const bool moved = tug_packets_poll(packets);
     for (unsigned i = 0; i < packets->nwires; i++) {
         struct tug_wire *wire = packets->wires[i];
@@ -196,6 +196,17 @@ void tug_packets_moves(void *receiver, uint32_t peer, uint32_t taken, struct tug
     tug_stream_take_next_row(packets, packets->streams[peer], taken, back);
 }
 
+/* What goes by the host, or may, is not handed up where the host must not be called. */
+static void tell_wires(struct tug_packets *packets) {
+    for (unsigned i = 0; i < packets->nwires; i++)
+        packets->wires[i]->internal = packets->internal && packets->inside;
+}
+
+void tug_packets_set_internal(struct tug_packets *packets) {
+    packets->internal = true;
+    tell_wires(packets);
+}
+
 void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->receiver = packets;
     wire->receive = tug_packets_receive;
@@ -212,6 +223,7 @@ void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     packets->hears_words |= wire->row->told != NULL;
     packets->batches |= wire->row->flush != NULL;
     packets->inside &= wire->row->inside;
+    tell_wires(packets);
 }
 
 /* The wire of the first row behind that of `from` which can be made by this process alone. */

@@ -198,6 +198,7 @@ struct tug_packets {
     bool batches;                /* what goes by some wire waits there for the end of a batch */
     bool detours;                /* something goes or comes by a row that can be made alone */
     bool inside;                 /* all wires may be polled from inside the host */
+    bool internal;               /* handlers and callbacks call nothing of the host's */
     struct tug_stream **streams; /* by rank; NULL: nothing went or came so far */
     struct tug_stream *all;
     struct tug_stream *touched;
@@ -245,9 +246,13 @@ size_t tug_packets_under_way(uint64_t active, size_t packet_bytes);
 /* The most bytes that requests of `active` peers keep in the host while nobody receives them. */
 size_t tug_packets_unexpected(uint64_t active);
 
-/* tug_packets_poll() from inside the host, see tug_engine_serve_inside(), for packets of which none
- * goes by it (`inside`) and whose handlers and callbacks do not call it. *left: there was something
- * that only a poll from outside may do. */
+/* No handler or callback of these calls the host: they may be handed up from inside of it, by the
+ * polls of others, too. Holder only. */
+void tug_packets_set_internal(struct tug_packets *packets);
+
+/* tug_packets_poll() from inside the host, see tug_engine_serve_inside(), for internal packets of
+ * which none goes by it (`inside`). *left: there was something that only a poll from outside may
+ * do. */
 bool tug_packets_poll_inside(struct tug_packets *packets, bool *left);
 
 /* Packets have been handed up by the poll of another context: what waited for them goes. Holder

@@ -26,6 +26,8 @@ tug_mpi_test(inside.threads ARGS threads RANKS 3 NODES one tcp WAYS tug)
 tug_mpi_script(inside.used taken.sh 2 FIRST inside_rounds 10 --way tug)
 tug_mpi_script(inside.used.tcp taken.sh 2 FIRST inside_rounds 10 --way tug
     ENV MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self)
+tug_mpi_script(inside.after.tcp taken.sh 2 FIRST inside_rounds 10 --way tug
+    ARGS after ENV MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self)
 # What is left to the offload thread wakes it once, not at every look.
 tug_mpi_script(inside.wakes.tcp taken.sh 2 FIRST offload_wakes 0-1000 --way tug
     ENV MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self)
