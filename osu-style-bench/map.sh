@@ -20,10 +20,11 @@
 # Exit status 0, 1 if a step failed or a cell got worse, 2 on wrong usage. Red cells are no failure.
 set -uo pipefail
 
-usage="usage: map.sh BUILD_DIR [--quick|--least] [--only PATTERN] [--rounds N] [--limit S] [--out DIR]
-                [--against FILE] [--measured FILE]
+usage="usage: map.sh BUILD_DIR [--quick|--least] [--doubtful] [--only PATTERN] [--rounds N] [--limit S]
+                [--out DIR] [--against FILE] [--measured FILE]
   --quick          ordinary loads and few sizes, in 5 minutes; without it everything, in 40
   --least          so little that the figures mean nothing, for tests
+  --doubtful       from the second round on only what is not clearly better than the host, oftener (9 rounds)
   --only PATTERN   tables whose name matches the shell pattern, such as 'windows/one node/*'; --only list shows the names
   --rounds N       so many times each of the two, if there is time (3)
   --limit S        so many seconds of measuring (280; everything: 2340)
@@ -36,11 +37,12 @@ $usage" >&2; exit 2; }
 build=$(cd "${1:-/nowhere}" 2>/dev/null && pwd) || wrong_usage "no build directory '${1:-}'"
 shift
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-out=report amount=full rounds=3 limit='' only='*' against='' measured=''
+out=report amount=full rounds='' doubtful=0 limit='' only='*' against='' measured=''
 while (($# > 0)); do
     case $1 in
     --quick) amount=quick ;;
-    --least) amount=least rounds=1 ;;
+    --least) amount=least ;;
+    --doubtful) doubtful=1 ;;
     --help) echo "$usage"; exit 0 ;;
     --only | --rounds | --limit | --out | --against | --measured)
         (($# > 1)) || wrong_usage "$1 needs a value"
@@ -51,6 +53,10 @@ while (($# > 0)); do
     esac
     shift
 done
+if [[ -z $rounds ]]; then
+    rounds=$((doubtful ? 9 : 3))
+    [[ $amount != least ]] || rounds=1
+fi
 [[ $rounds =~ ^[1-9][0-9]{0,2}$ ]] || wrong_usage "--rounds is a number of 1 to 999, not '$rounds'"
 [[ $limit =~ ^([1-9][0-9]{0,5})?$ ]] || wrong_usage "--limit is a number of seconds, not '$limit'"
 for file in "$against" "$measured"; do
@@ -78,6 +84,8 @@ openmpi=()
 # shellcheck source=osu-style-bench/page.sh
 source "$here/page.sh"
 
+fields=(awk -f "$here/map_fields.awk" -f)
+
 # --- measuring ----------------------------------------------------------------------------------------
 
 round=0 # 0: tables are counted only
@@ -99,6 +107,14 @@ complete() {
         END { exit !found }' "$1" 2>/dev/null
 }
 
+# find_doubtful: writes $work/doubtful, what of the step is to be measured again.
+find_doubtful() {
+    local files
+    printf -v files '%s/%03d.*.csv' "$work" $step
+    # shellcheck disable=SC2086 # a pattern
+    awk -F, -f "$here/map_json.awk" $files 2>/dev/null | "${fields[@]}" "$here/map_doubtful.awk" >"$work/doubtful"
+}
+
 # is_due TABLE: whether it is to be measured now. Before the first round it is counted.
 is_due() {
     # shellcheck disable=SC2053 # a pattern is meant
@@ -109,6 +125,7 @@ is_due() {
         [[ ${tables[*]: -1} == "$1" ]] || tables+=("$1")
         return 1
     fi
+    ((round == 1 || !doubtful)) || { find_doubtful && [[ -s $work/doubtful ]]; } || return 1
     (($(left_ms) > ${took[step]:-0})) || { ((round > 1)) || unmeasured+=("$1"); return 1; }
     printf 'map: [round %d, %2d/%d] %d:%02d %s\n' $round $step $nsteps $(((SECONDS - begun) / 60)) \
         $(((SECONDS - begun) % 60)) "$1" >&2
@@ -140,6 +157,16 @@ part() {
     ((round > 1)) || unmeasured+=("$table")
 }
 
+# again COMMAND... OPTION: a round of what of the step is doubtful, a part at a time.
+again() {
+    local file i=50 line name options last=${*: -1}
+    while read -ra line; do
+        name=${line[0]} options=("${line[@]:1}")
+        printf -v file '%s/%03d.%02d.%03d.csv' "$work" $step $((i++)) $round
+        compare "$file" "${@:1:$#-1}" "${options[@]}" "$last" "$name" || rm -f "$file"
+    done <"$work/doubtful"
+}
+
 complain() {
     echo "map: FAILED: $table: $(grep . "$work/err" | tail -n 1)" >&2
     ! grep -q '^versus: tug failed' "$work/err" || nfailed=$((nfailed + 1)) # else its cells say so
@@ -155,10 +182,13 @@ cells() {
     local run=("$mpiexec" -n "$2" "$bench/$3" --csv "${@:6}" "$4")
     begin=$(now_ms)
     ((!crowded)) || others_start
-    if ((!${apart[step]:-0})) && ! part 0 "$all"; then
+    if ((doubtful && round > 1)); then
+        again "${run[@]}"
+    elif ((!${apart[step]:-0})) && ! part 0 "$all"; then
         if ((round == 1)); then apart[step]=1; else complain; fi
     fi
-    ((!${apart[step]:-0})) || for i in "${!parts[@]}"; do part "$i" "${parts[i]}" || complain; done
+    ((!${apart[step]:-0} || (doubtful && round > 1))) ||
+        for i in "${!parts[@]}"; do part "$i" "${parts[i]}" || complain; done
     others_end
     took[step]=$(($(now_ms) - begin))
 }
@@ -274,8 +304,6 @@ least)
 esac
 
 # --- what comes of it ---------------------------------------------------------------------------------
-
-fields=(awk -f "$here/map_fields.awk" -f)
 
 json_string() { printf '"%s"' "$(sed 's/[\\"]/\\&/g' <<<"$1")"; }
 

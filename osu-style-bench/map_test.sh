@@ -46,6 +46,11 @@ for pattern in 'windows/one node/1 thread/*' 'windows/one node/4 threads/target 
     ! command -v python3 >/dev/null || python3 -m json.tool "$work/report/map.json" >/dev/null || fail "$pattern: no JSON"
 done
 
+# later rounds of what is doubtful only
+try doubtful 0 --least --doubtful --rounds 3 --only 'persistent/2 ranks'
+sound doubtful
+grep -q '"rounds": 1,.*"measured"' "$work/report/map.json" || fail "doubtful: all is measured again"
+
 # a bound of time: more rounds than fit, and tables that there is no time for
 begun=$SECONDS
 try bounded 0 --least --rounds 999 --limit 5 --only 'lifetimes/one node'
@@ -67,6 +72,21 @@ for line in '"a/8", "host": 20, "tug": 4, "ratio": 5, "low": 2, "high": 15, "rou
     '"d/8", "host": 3, "tug": null, .* "state": "tug failed"' '"e/8", .* "state": "tug wrong"'; do
     has rounds "$line" cells
 done
+
+# --- doubtful cells -----------------------------------------------------------------------------------
+
+seen() { # TABLE CELL RATIO
+    printf '{"table": "%s", "cell": "%s", "ratio": %s, "rounds": 2, "state": "%s"},\n' "$1" "$2" "$3" "${4:-measured}"
+}
+doubtful() { # CASE LINES...: those of the cells on stdin
+    awk -f "$here/map_fields.awk" -f "$here/map_doubtful.awk" >"$work/doubtful"
+    diff "$work/doubtful" <(printf '%s\n' "${@:2}") || fail "$1: other cells are doubtful"
+}
+{ seen w a/fence/put/1x8 0.9; seen w a/lock/get/1x8 1.05; seen w a/lock/put/16x8 1.2; seen w b/lock/put/16x8 2; } |
+    doubtful windows "a --syncs fence,lock --ops put,get --loads 1x8"
+{ seen p bcast/8 1; seen p scan/8 null 'host wrong'; seen p bcast/32768 0.5; seen p reduce/8 1.09; } |
+    doubtful collectives "bcast --sizes 8,32768" "reduce --sizes 8"
+seen lifetimes/TCP create/4096 0.5 | doubtful lifetimes create
 
 # --- compared -----------------------------------------------------------------------------------------
 
