@@ -98,7 +98,8 @@ static const struct setting settings[] = {
      .type = "CPU list",
      .initial = "auto",
      .range = "auto, none, or CPUs such as 0,2-3",
-     .help = "the CPUs on which the offload thread may run",
+     .help = "the CPUs on which the offload thread may run. none: those of the thread that starts "
+             "it, and a waiting thread does not leave a core on which another rank waits",
      .parse = parse_affinity,
      .field = &tug_settings.affinity},
     {.name = "TUGBOAT_SPIN_US",

@@ -39,6 +39,7 @@
     X(INSIDE_ROUNDS, "inside_rounds", "times a thread that waited in the host answered peers")     \
     X(HOST_POLLS, "host_polls", "times the host MPI was polled for progress")                      \
     X(OUTSIDE_WAITS, "outside_waits", "waits for the host MPI that give the core away")            \
+    X(SPREADS, "spreads", "waiting threads that left a core on which a neighbour waits")           \
     X(UNWATCHED, "unwatched", "sockets that cannot wake a sleeper, polled at intervals")           \
     X(SHARED_IN_PLACE, "shared_in_place", "windows whose memory was shared where it lies")         \
     X(NOT_SHARED_IN_PLACE, "not_shared_in_place", "windows for which that was refused")            \

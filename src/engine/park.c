@@ -27,6 +27,14 @@ void tug_park_configure(uint64_t spin_us, bool crowded) {
     atomic_store_explicit(&tug_park_budget.pauses, (uint32_t)pauses, memory_order_relaxed);
 }
 
+void (*_Atomic tug_park_gives_way)(void);
+
+static void give_way(void) {
+    void (*gives_way)(void) = atomic_load_explicit(&tug_park_gives_way, memory_order_relaxed);
+    if (gives_way != NULL)
+        gives_way();
+}
+
 bool tug_backoff_step(struct tug_backoff *backoff) {
     if (backoff->pauses < atomic_load_explicit(&tug_park_budget.pauses, memory_order_relaxed)) {
         backoff->pauses++;
@@ -34,7 +42,8 @@ bool tug_backoff_step(struct tug_backoff *backoff) {
         return true;
     }
     if (backoff->yields < atomic_load_explicit(&tug_park_budget.yields, memory_order_relaxed)) {
-        backoff->yields++;
+        if (backoff->yields++ == 0)
+            give_way();
         sched_yield();
         return true;
     }

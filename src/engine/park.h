@@ -81,6 +81,9 @@ extern struct tug_park_budget tug_park_budget;
  * when they are crowded (tug_cores_crowded()). Any thread, any time. */
 void tug_park_configure(uint64_t spin_us, bool crowded);
 
+/* Called when a wait gives its core away for the first time. NULL: nothing is. Set once. */
+extern void (*_Atomic tug_park_gives_way)(void);
+
 /* One step of waiting. False when both budgets are used up: the caller parks. */
 bool tug_backoff_step(struct tug_backoff *backoff);
 

@@ -34,6 +34,10 @@ static bool is_same(const struct tug_offer *one, const struct tug_offer *other) 
     return one->name == other->name && one->offset == other->offset;
 }
 
+static bool comes_before(const struct tug_offer *one, const struct tug_offer *other) {
+    return one->name != other->name ? one->name < other->name : one->offset < other->offset;
+}
+
 void tug_neighbour_use(struct tug_neighbour *neighbour, struct tug_node_memory *memory) {
     neighbour->live = memory->live;
     neighbour->inbox = &memory->inbox;
@@ -46,6 +50,7 @@ static void open_page(struct tug_neighbour *neighbour, const struct tug_offer *o
     struct tug_node_page *own = tug_node_page_own(&mine);
     neighbour->offer = *offer;
     neighbour->opened = own == NULL || !is_same(&mine, offer);
+    neighbour->before = neighbour->opened && own != NULL && comes_before(offer, &mine);
     neighbour->page = neighbour->opened ? tug_node_page_open(offer) : own;
     if (neighbour->page != NULL) /* which the memory begins with */
         tug_neighbour_use(neighbour, (struct tug_node_memory *)neighbour->page);
@@ -87,6 +92,15 @@ struct tug_neighbour *tug_neighbour_meet(const struct tug_introduction *theirs,
         neighbour->users++;
     pthread_mutex_unlock(&lock);
     return neighbour;
+}
+
+bool tug_neighbours_try(void (*visit)(const struct tug_neighbour *neighbour, void *d), void *d) {
+    if (pthread_mutex_trylock(&lock) != 0)
+        return false;
+    for (const struct tug_neighbour *at = neighbours; at != NULL; at = at->next)
+        visit(at, d);
+    pthread_mutex_unlock(&lock);
+    return true;
 }
 
 void tug_neighbour_leave(struct tug_neighbour *neighbour) {

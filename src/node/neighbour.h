@@ -38,6 +38,7 @@ struct tug_neighbour {
     pid_t pid;                       /* 0: this process cannot attach to it */
     struct tug_offer offer;          /* of its page; all zeros: the caller brought the page */
     bool opened;                     /* its page was opened by that offer */
+    bool before;                     /* of this process, in an order that all of the node have */
     unsigned users;
     struct tug_neighbour *next;
 };
@@ -48,6 +49,10 @@ struct tug_neighbour {
 struct tug_neighbour *tug_neighbour_meet(const struct tug_introduction *theirs,
                                          struct tug_node_page *page);
 void tug_neighbour_leave(struct tug_neighbour *neighbour);
+
+/* visit(neighbour, d) for each whose page is its own, this process among them. False, at once: the
+ * list is in use. */
+bool tug_neighbours_try(void (*visit)(const struct tug_neighbour *neighbour, void *d), void *d);
 
 /* Where its list, inbox and tray are, if not behind its page. By the maker of the page. */
 void tug_neighbour_use(struct tug_neighbour *neighbour, struct tug_node_memory *memory);

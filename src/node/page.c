@@ -6,13 +6,27 @@
 #include "engine/engine.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tug_node_page *own;
+static struct tug_node_page *_Atomic own; /* set once */
+
+struct tug_node_page *tug_node_page_made(void) {
+    /* acquire: the page is zeroed by who has made it */
+    return atomic_load_explicit(&own, memory_order_acquire);
+}
+
+/* With the lock. */
+static struct tug_node_page *make(void) {
+    struct tug_node_page *page = tug_lent_allocate(sizeof(struct tug_node_memory));
+    if (page != NULL)
+        tug_engine_show_looking(&page->looks_until);
+    atomic_store_explicit(&own, page, memory_order_release);
+    return page;
+}
 
 struct tug_node_page *tug_node_page_own(struct tug_offer *offer) {
     pthread_mutex_lock(&lock);
-    if (own == NULL && (own = tug_lent_allocate(sizeof(struct tug_node_memory))) != NULL)
-        tug_engine_show_looking(&own->looks_until);
-    struct tug_node_page *page = own;
+    struct tug_node_page *page = tug_node_page_made();
+    if (page == NULL)
+        page = make();
     pthread_mutex_unlock(&lock);
     if (page == NULL)
         return NULL;

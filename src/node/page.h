@@ -4,7 +4,8 @@
  * ends. Who is told of it maps it, once for all who want it, and with it the list of what the
  * process has registered (live.h) and its inbox (inbox.h). It has the bell that peers ring when
  * they have put something where this process will find it: one for all contexts, so that one sleep
- * is enough for all of them. And it says until when a thread of this process looks for it.
+ * is enough for all of them. And it says until when a thread of this process looks for it, and on
+ * which core one waits.
  *
  * Any thread.
  */
@@ -23,6 +24,8 @@ struct tug_node_page {
     struct tug_bell bell __attribute__((aligned(TUG_CACHE_LINE))); /* shared */
     /* CLOCK_MONOTONIC, ns; written by its owner only, see tug_engine_show_looking() */
     _Atomic uint64_t looks_until __attribute__((aligned(TUG_CACHE_LINE)));
+    /* where a thread of it waits, and when that was (spread.h); written by its owner only */
+    _Atomic uint64_t waits __attribute__((aligned(TUG_CACHE_LINE)));
 };
 
 /* A page and what lies behind it. What is not used costs no memory. */
@@ -50,6 +53,9 @@ static inline bool tug_node_page_served(const struct tug_node_page *page) {
 /* This process's, made at the first call, and where it is for others. NULL: no such memory can be
  * had, or the program has closed the file that it is in. */
 struct tug_node_page *tug_node_page_own(struct tug_offer *offer);
+
+/* This process's, if it is made. */
+struct tug_node_page *tug_node_page_made(void);
 
 /* The process's that has offered it, until tug_node_page_close(). NULL: it cannot be opened. */
 struct tug_node_page *tug_node_page_open(const struct tug_offer *offer);

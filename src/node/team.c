@@ -22,6 +22,7 @@
 #include "host/wait_group.h"
 #include "node/arena.h"
 #include "node/locks.h"
+#include "node/spread.h"
 #include "node/words.h"
 #include "schedule/torus.h"
 #include "tugboat/tugboat.h"
@@ -119,6 +120,8 @@ int tug_team_share(struct tug_team *team) {
         error = find_neighbours(team, all);
     if (error)
         end_sharing(team);
+    else if (n > 1)
+        tug_spread_begin();
     free(all);
     return error;
 }

@@ -10,6 +10,11 @@ tug_mpi_test(polite RANKS 3 NODES emulated WAYS tug ENV TUGBOAT_WAIT=polite)
 # Ranks that share cores wait politely by themselves.
 tug_mpi_script(crowd crowd.sh 2 FIRST $<TARGET_FILE:mpi_polite_plain> PROGRAM mpi_polite TIMEOUT 600)
 
+# Ranks on one core leave it.
+tug_mpi_test(spread RANKS 2)
+tug_mpi_test(spread.none RANKS 2 WAYS tug ENV TUGBOAT_AFFINITY=none)
+tug_mpi_script(spread.leaves taken.sh 2 FIRST spreads 3 --way tug PROGRAM mpi_spread)
+
 # Without an offload thread the calls of the ranks progress all requests, whatever these calls wait for.
 tug_mpi_test(outside RANKS 2 3 ENV TUGBOAT_PROGRESS=caller)
 tug_mpi_test(outside RANKS 2 NODES emulated WAYS tug ENV TUGBOAT_PROGRESS=caller)
