@@ -170,7 +170,7 @@ void llcl_side_way(const struct llcl_side *side, enum llcl_op op, size_t bytes,
 bool llcl_op_has_size(enum llcl_op op, size_t bytes) {
     if (op == LLCL_FETCH)
         return bytes == 4 || bytes == 8;
-    return op != LLCL_AM || bytes <= TUG_AM_MAX_PAYLOAD;
+    return op != LLCL_AM || bytes <= TUG_AM_MAX_LONG;
 }
 
 /* ---- the host ---- */

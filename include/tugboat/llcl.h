@@ -291,7 +291,8 @@ TUG_API void tug_signal_wait(tug_context *context, const uint64_t *signal, uint6
 /* ---- active messages ---- */
 
 #define TUG_AM_HANDLERS 256     /* ids 0 .. 255 */
-#define TUG_AM_MAX_PAYLOAD 4096 /* bytes */
+#define TUG_AM_MAX_PAYLOAD 4096 /* bytes of a call, of an answer, and of a short active message */
+#define TUG_AM_MAX_LONG 1073741824 /* bytes of a long active message */
 
 /* A handler is called at the destination, by a thread that drives the engine there. The rules for
  * callbacks hold. Only one handler of a context runs at a time. The payload is invalid after the
@@ -312,6 +313,13 @@ struct tug_am_params {
     struct tug_callback on_complete;
 };
 
+/* Sends 0 to TUG_AM_MAX_LONG bytes to a handler. More than that is TUG_ERR_INVALID.
+ *
+ * A message of more than TUG_AM_MAX_PAYLOAD bytes is a long one. It is sent from the program's
+ * memory, as long writes are, so on_local may come late. The destination gathers it in memory that
+ * it allocates, at most one message from each process at a time. It calls the handler once, with
+ * the whole payload. Long and short messages of one thread to one process keep their order. If the
+ * destination has no memory for it, the message fails with TUG_ERR_NO_MEMORY. */
 TUG_API bool tug_try_am_async(tug_context *context, const struct tug_am_params *params);
 
 /* ---- calls: active messages with an answer ---- */

@@ -1,4 +1,5 @@
 #include "llcl/copies.h"
+#include "llcl/long.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -106,6 +107,8 @@ static int deliver(struct tug_fabric *fabric, uint32_t source, unsigned id, cons
 static int64_t deliver_part(struct tug_fabric *fabric, uint32_t source, unsigned id,
                             const uint64_t head[2], uint64_t position, const void *data,
                             size_t bytes) {
+    if (id == TUG_PART_AM)
+        return tug_long_deliver(fabric->context, source, head, position, data, bytes);
     if (id >= TUG_PART_HANDLERS || fabric->context->parts[id].f == NULL)
         return TUG_ERR_INVALID;
     const struct tug_part_entry *entry = &fabric->context->parts[id];
@@ -462,6 +465,7 @@ static void end_context(struct tug_context *context) {
     tug_packets_leave(context->fabric.packets);
     tug_memory_each(&context->fabric.memory, end_registration, NULL);
     tug_registration_close(context);
+    tug_long_close(context);
     destroy(context);
 }
 

@@ -160,7 +160,8 @@ int tug_am_register_run(tug_context *context, unsigned id, tug_am_handler handle
 typedef size_t (*tug_am_part_handler)(tug_context *context, int source, const uint64_t head[2],
                                       uint64_t position, const void *data, size_t bytes, void *d);
 
-/* Sets the handler of an id of long messages, of which there are few: no message is under way. */
+/* Sets the handler of an id of long messages, of which there are few: no message is under way. The
+ * id behind them is that of the program's long active messages (long.h). */
 #define TUG_PART_HANDLERS 1
 void tug_am_register_part(tug_context *context, unsigned id, tug_am_part_handler handler, void *d);
 

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "llcl/copies.h"
+#include "llcl/long.h"
 #include "llcl/try.h"
 #include "node/page.h"
 #include "node/team.h"
@@ -67,17 +68,22 @@ static inline int check_local(const struct tug_context *context, const struct tu
     return 0;
 }
 
+static inline bool is_sound_message(const struct tug_try *request) {
+    if (request->payload == NULL && request->bytes > 0)
+        return false;
+    if (request->kind == TUG_OPERATION_LONG_AM)
+        return request->bytes <= TUG_AM_MAX_LONG;
+    return request->bytes <= TUG_AM_MAX_PAYLOAD && request->answer_bytes <= TUG_AM_MAX_PAYLOAD &&
+           (request->answer != NULL || request->answer_bytes == 0);
+}
+
 static inline int check(const struct tug_context *context, const struct tug_try *request,
                         unsigned char **local) {
     if (request->peer < 0 || (uint32_t)request->peer >= context->fabric.nranks)
         return TUG_ERR_INVALID;
     if (request->remote == NULL) {
         *local = (unsigned char *)(uintptr_t)request->payload;
-        return request->bytes <= TUG_AM_MAX_PAYLOAD && (*local != NULL || request->bytes == 0) &&
-                       request->answer_bytes <= TUG_AM_MAX_PAYLOAD &&
-                       (request->answer != NULL || request->answer_bytes == 0)
-                   ? 0
-                   : TUG_ERR_INVALID;
+        return is_sound_message(request) ? 0 : TUG_ERR_INVALID;
     }
     if (request->remote->key == NULL)
         return TUG_ERR_KEY;
@@ -443,7 +449,26 @@ bool tug_try_compare_and_swap_async(tug_context *context,
     return start(context, &request);
 }
 
+static __attribute__((noinline)) bool start_long_am(struct tug_context *context,
+                                                    const struct tug_am_params *params) {
+    const struct tug_try request = {.kind = TUG_OPERATION_LONG_AM,
+                                    .op = TUG_PART_AM,
+                                    .peer = params->dest_proc,
+                                    .payload = params->payload,
+                                    .bytes = params->size_in_bytes,
+                                    .answer_bytes = 1, /* of an element: parts end anywhere */
+                                    .operand = params->handler,
+                                    .compare = params->size_in_bytes,
+                                    .on_local = &params->on_local,
+                                    .on_complete = &params->on_complete};
+    if (params->handler >= TUG_AM_HANDLERS)
+        return fail(&request, TUG_ERR_INVALID);
+    return start(context, &request);
+}
+
 bool tug_try_am_async(tug_context *context, const struct tug_am_params *params) {
+    if (__builtin_expect(params->size_in_bytes > TUG_AM_MAX_PAYLOAD, 0))
+        return start_long_am(context, params);
     const struct tug_try request = {.kind = TUG_OPERATION_AM,
                                     .op = (uint8_t)params->handler,
                                     .peer = params->dest_proc,

@@ -4,6 +4,7 @@
  *   registration.c  memory: registered, allocated, mapped; keys
  *   operation.c     the try_ calls: checks, the caller's own way where memory is mapped
  *   copies.c        long copies of memory in reach
+ *   long.c          long active messages, gathered where they come
  *   submit.c        the way to a transport, through the ring or not
  *   small.c         small operations of other floors, see small.h
  *   wait.c          helping and waiting
@@ -56,6 +57,7 @@ struct tug_context {
     struct tug_handler handlers[TUG_AM_HANDLERS];
     struct tug_call_entry callees[TUG_AM_HANDLERS];
     struct tug_part_entry parts[TUG_PART_HANDLERS];
+    struct tug_long *longs;  /* messages that are being gathered, see long.h; holder only */
     void (*at_end)(void *d); /* another floor's, called when everything is complete; or NULL */
     void *at_end_d;
     struct tug_context *next; /* of all, for MPI_Finalize */

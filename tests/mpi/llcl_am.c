@@ -1,14 +1,16 @@
 /*
  * llcl_am: active messages, and operations that start operations.
  *
- * Payloads of all sizes reach their handler with the right source and data before on_complete; one
+ * Payloads of all sizes reach their handler with the right source and data before on_complete; long
+ * ones come whole, and in order with short ones that are sent between them; one
  * handler of a context runs at a time; handlers answer by messages (a ball that goes to and fro);
  * and chains of 100 000 operations, each started by the callback of the one before it, need
  * neither a deep stack nor any help.
  */
 #include "llcl_check.h"
 
-enum { DATA = 7, BALL = 200, LAST = TUG_AM_HANDLERS - 1, PAYLOADS = 24, RECORDS = 4096 };
+enum { DATA = 7, LONG = 8, BEHIND = 9, BALL = 200, LAST = TUG_AM_HANDLERS - 1 };
+enum { PAYLOADS = 24, LONGS = 6, RECORDS = 4096 };
 
 static const size_t payloads[PAYLOADS] = {0,    1,    2,    7,    8,    9,    15,   16,
                                           17,   23,   24,   25,   31,   32,   100,  255,
@@ -69,6 +71,56 @@ static void send_all(int to, int from, int round) {
     for (int i = 0; i < PAYLOADS; i++)
         CHECK(atomic_load(&came[from][i]) == round, "%d messages of %zu bytes came from rank %d",
               atomic_load(&came[from][i]), payloads[i], from);
+    ll_note(context, from, to); /* the next round may come */
+}
+
+/* ---- long ones ---- */
+
+static const size_t long_sizes[LONGS] = {4097, 16384, 65541, 16, 300001, (2 << 20) + 13};
+static int long_came[LL_MAX_RANKS], short_came[LL_MAX_RANKS]; /* by handlers alone */
+
+static void on_long(tug_context *c, int source, const void *payload, size_t bytes, void *d) {
+    enter();
+    CHECK(c == context && d == &mark, "the handler's context and d");
+    const int i = long_came[source]++ % LONGS;
+    CHECK(bytes == long_sizes[i], "%zu bytes came, not %zu", bytes, long_sizes[i]);
+    CHECK(short_came[source] == long_came[source] - 1, "a long message overtook a short one");
+    CHECK((uintptr_t)payload % 8 == 0, "a payload at %p", payload);
+    check_same(payload, bytes, (uint64_t)source, (uint64_t)i, "long payload", __LINE__);
+    leave();
+}
+
+static void on_behind(tug_context *c, int source, const void *payload, size_t bytes, void *d) {
+    (void)c, (void)payload, (void)d;
+    enter();
+    CHECK(bytes == 8, "a short message of %zu bytes", bytes);
+    CHECK(++short_came[source] == long_came[source], "a short message overtook a long one");
+    leave();
+}
+
+/* All sizes, each with a short message behind it. */
+static void send_long(int to, int from, int round) {
+    static unsigned char sent[LONGS][(2 << 20) + 16];
+    struct ll_record *mine = records;
+    memset(mine, 0, sizeof *mine * 2 * LONGS);
+    for (int i = 0; i < LONGS; i++) {
+        check_fill(sent[i], long_sizes[i], (uint64_t)check_rank, (uint64_t)i);
+        struct tug_am_params p = {to,
+                                  LONG,
+                                  sent[i],
+                                  long_sizes[i],
+                                  ll_local(&mine[2 * i], sent[i], long_sizes[i]),
+                                  ll_complete(&mine[2 * i])};
+        LL_TRY(context, tug_try_am_async(context, &p));
+        p = (struct tug_am_params){to, BEHIND,       payloads,
+                                   8,  {NULL, NULL}, ll_complete(&mine[2 * i + 1])};
+        LL_TRY(context, tug_try_am_async(context, &p));
+    }
+    for (int i = 0; i < 2 * LONGS; i++)
+        LL_GOOD(ll_finish(context, &mine[i]));
+    ll_note(context, to, from);
+    CHECK(short_came[from] == round * LONGS, "%d messages came from rank %d", short_came[from],
+          from);
     ll_note(context, from, to); /* the next round may come */
 }
 
@@ -256,6 +308,8 @@ static void run(void) {
     context = ll_open(MPI_COMM_WORLD);
     LL_GOOD(tug_am_register(context, DATA, on_data, &mark));
     LL_GOOD(tug_am_register(context, LAST, on_data, &mark));
+    LL_GOOD(tug_am_register(context, LONG, on_long, &mark));
+    LL_GOOD(tug_am_register(context, BEHIND, on_behind, NULL));
     LL_GOOD(tug_am_register(context, BALL, on_ball, NULL));
     LL_GOOD(tug_am_register(context, 1, on_chained, NULL));
     ll_barrier(context);
@@ -263,6 +317,10 @@ static void run(void) {
         for (int distance = 0; distance < check_nranks; distance++)
             send_all((check_rank + distance) % check_nranks,
                      (check_rank + check_nranks - distance) % check_nranks, round);
+    for (int round = 1; round <= 2; round++)
+        for (int distance = 0; distance < check_nranks; distance++)
+            send_long((check_rank + distance) % check_nranks,
+                      (check_rank + check_nranks - distance) % check_nranks, round);
     for (ball_home = 0; ball_home < check_nranks; ball_home++) {
         play(8);
         play(24);

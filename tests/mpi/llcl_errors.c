@@ -204,17 +204,29 @@ static void compares(void) {
 }
 
 static void messages(void) {
-    static unsigned char payload[TUG_AM_MAX_PAYLOAD + 1];
+    static unsigned char payload[20000];
     struct tug_am_params good = {.dest_proc = to,
                                  .handler = HANDLER,
                                  .payload = payload,
-                                 .size_in_bytes = sizeof payload - 1},
+                                 .size_in_bytes = TUG_AM_MAX_PAYLOAD},
                          p = good;
 #define AM(what, expected)                                                                         \
     REFUSED("a message " what, expected,                                                           \
             (p.on_local = ll_local(&record, NULL, 0), tug_try_am_async(context, &p)))
-    p.size_in_bytes = sizeof payload;
+    p.size_in_bytes = (size_t)TUG_AM_MAX_LONG + 1;
     AM("of more than the most", TUG_ERR_INVALID);
+    p.size_in_bytes = SIZE_MAX;
+    AM("of SIZE_MAX bytes", TUG_ERR_INVALID);
+    p.payload = NULL;
+    p.size_in_bytes = sizeof payload;
+    AM("of many bytes from nowhere", TUG_ERR_INVALID);
+    p = good;
+    p.size_in_bytes = sizeof payload;
+    p.handler = NO_HANDLER;
+    AM("that is long to no handler", TUG_ERR_INVALID);
+    p.handler = TUG_AM_HANDLERS;
+    AM("that is long to a handler behind the last", TUG_ERR_INVALID);
+    p = good;
     p = good;
     p.handler = NO_HANDLER;
     AM("to no handler", TUG_ERR_INVALID);

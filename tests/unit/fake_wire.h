@@ -34,6 +34,7 @@ struct side {
     size_t element, part_most;
     uint64_t head[2];
     unsigned char *long_message;
+    uint64_t loses_at; /* bytes of a long message at whose handling the origin is lost */
 };
 
 static struct side *a, *b;
@@ -154,7 +155,6 @@ static inline int64_t fake_deliver_part(struct tug_fabric *fabric, uint32_t sour
                                         unsigned handler, const uint64_t head[2], uint64_t position,
                                         const void *data, size_t bytes) {
     struct side *side = (struct side *)fabric;
-    (void)source;
     if (handler == 9)
         return TUG_ERR_INVALID;
     bytes -= bytes % side->element;
@@ -163,6 +163,8 @@ static inline int64_t fake_deliver_part(struct tug_fabric *fabric, uint32_t sour
     side->head[0] = head[0];
     side->head[1] = head[1];
     memcpy(side->long_message + position, data, bytes);
+    if (side->loses_at > 0 && position + bytes == side->loses_at)
+        side->out.wire.ended(&side->packets, source);
     return (int64_t)bytes;
 }
 

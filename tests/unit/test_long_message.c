@@ -190,6 +190,19 @@ static void test_origin_lost(void **state) {
     assert_idle();
 }
 
+/* It is lost by what the handler does with the last of them. */
+static void test_origin_lost_by_handler(void **state) {
+    struct record record;
+    (void)state;
+    b->loses_at = 400000;
+    start(400000, 8, 1, &record);
+    run();
+    assert_memory_equal(b->long_message, a->local.base, 400000);
+    a->out.wire.ended(&a->packets, 1);
+    assert_done(&record, TUG_ERR_PEER);
+    assert_idle();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_sizes, set_up, end),
@@ -198,6 +211,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_refused, set_up, end),
         cmocka_unit_test_setup_teardown(test_refused, set_up_plain, end),
         cmocka_unit_test_setup_teardown(test_origin_lost, set_up, end),
+        cmocka_unit_test_setup_teardown(test_origin_lost_by_handler, set_up, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

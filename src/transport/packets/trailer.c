@@ -44,7 +44,7 @@ struct tug_staging {
     int status;  /* the first thing that went wrong; nothing is handed up any more */
     uint32_t tag;
     uint8_t handler;
-    unsigned char data[TUG_STAGE_BYTES];
+    unsigned char data[TUG_STAGE_BYTES] __attribute__((aligned(16)));
 };
 
 static void stage(struct tug_packets *packets, struct tug_stream *stream,
@@ -88,14 +88,15 @@ static void unstage(const struct tug_packets *packets, const struct tug_stream *
         memmove(staging->data, staging->data + taken, staging->have);
 }
 
-/* All of it has come. */
+/* All of it has come. It is the stream's no more: a handler may lose the peer. */
 static void end_staging(struct tug_packets *packets, const struct tug_stream *stream,
                         struct tug_staging *staging) {
     unstage(packets, stream, staging, staging->all);
     if (staging->status == 0 && staging->have > 0)
         staging->status = TUG_ERR_INVALID;
-    if (staging->status != 0)
+    if (staging->status != 0 && !stream->lost)
         fail(packets, stream, staging->status, staging->tag);
+    free(staging);
 }
 
 void tug_trailer_serve(struct tug_packets *packets, struct tug_stream *stream,
@@ -193,7 +194,7 @@ unsigned char *tug_trailer_address(void *receiver, uint32_t source, size_t come,
     struct tug_staging *staging = one->staging;
     if (staging == NULL)
         return one->memory != NULL ? one->memory + come : NULL;
-    if (come > staging->come)
+    if (come > staging->come && come < staging->all)
         unstage(packets, stream, staging, come);
     if (*room > sizeof(staging->data) - staging->have)
         *room = sizeof(staging->data) - staging->have;
@@ -210,8 +211,13 @@ void tug_trailer_arrived(void *receiver, uint32_t source, bool whole) {
         return;
     }
     struct tug_expected one = stream->expected[0];
-    if (one.staging != NULL)
+    if (one.staging != NULL) {
+        stream->expected[0].staging = NULL;
         end_staging(packets, stream, one.staging);
+        one.staging = NULL;
+        if (stream->nexpected == 0)
+            return;
+    }
     if (one.failed != 0)
         stream->unsignalled = one.failed;
     if (one.is_signed)
