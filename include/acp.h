@@ -130,7 +130,8 @@ TUG_API int acp_errno(void);
 /* The GA of the first byte of a process's starter memory. The starter memory has
  * TUGBOAT_ACP_STARTER bytes, is zero at first, and can be accessed by all processes from acp_init()
  * on. The processes of a node map each other's starter memory. Operations on it are loads and
- * stores of the caller. ACP_GA_NULL: the rank does not exist. */
+ * stores of the caller. The first operation on that of another process asks it for its key, unless
+ * TUGBOAT_ACP_EXCHANGE is on. ACP_GA_NULL: the rank does not exist. */
 TUG_API acp_ga_t acp_query_starter_ga(int rank);
 
 /* Registers memory for access by all processes. Local. The program sends the GA of the memory to

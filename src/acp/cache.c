@@ -13,7 +13,12 @@ void tug_acp_cache_fini(struct tug_acp_cache *cache) {
     for (uint32_t i = 0; i < cache->ntables; i++)
         free(cache->tables[i]);
     free((void *)cache->table_of);
+    free(cache->starters);
     memset(cache, 0, sizeof(*cache));
+}
+
+void tug_acp_cache_give(struct tug_acp_cache *cache, struct tug_key *starters) {
+    cache->starters = starters;
 }
 
 /* ---- looking ---- */
@@ -30,6 +35,10 @@ static void touch(struct tug_acp_cache *cache, struct tug_acp_table *table) {
 
 bool tug_acp_cache_find(struct tug_acp_cache *cache, uint32_t rank, uint32_t number,
                         struct tug_key *key) {
+    if (number == 0 && cache->starters != NULL) {
+        *key = cache->starters[rank];
+        return true;
+    }
     /* acquire: pairs with the release in store */
     uint16_t at = atomic_load_explicit(&cache->table_of[rank], memory_order_acquire);
     if (at == 0)

@@ -5,6 +5,8 @@
  * successor is stored: the owner refuses it by its generation (transport/memory.h), so that what is
  * here may be old and is never dangerous.
  *
+ * The keys of all starter memory, which last as long as ACP, may be there from the start.
+ *
  * Threads: any may look; storing is for the holder of the baton. A table changes
  * hands, and its keys change, under its seqlock; who looks meanwhile finds nothing.
  */
@@ -35,6 +37,7 @@ struct tug_acp_cache {
     struct tug_acp_table *_Atomic tables[TUG_ACP_TABLES];
     _Atomic uint16_t *table_of; /* [nranks] index + 1, 0: none */
     _Atomic uint64_t clock;
+    struct tug_key *starters; /* [nranks] keys of number 0; NULL: they are in tables */
     uint32_t nranks;
     uint32_t most;    /* tables */
     uint32_t ntables; /* made so far; holder only */
@@ -43,6 +46,10 @@ struct tug_acp_cache {
 /* For most (1 to TUG_ACP_TABLES) tables. 0 or TUG_ERR_NO_MEMORY. */
 int tug_acp_cache_init(struct tug_acp_cache *cache, uint32_t nranks, uint32_t most);
 void tug_acp_cache_fini(struct tug_acp_cache *cache);
+
+/* The keys of number 0 of all ranks, from malloc(): the cache's from now on. Before anybody looks.
+ */
+void tug_acp_cache_give(struct tug_acp_cache *cache, struct tug_key *starters);
 
 /* True and *key if it is known. Any thread. */
 bool tug_acp_cache_find(struct tug_acp_cache *cache, uint32_t rank, uint32_t number,

@@ -83,6 +83,24 @@ static int open_local(void) {
     return status != 0 ? status : tug_acp_sync_open();
 }
 
+/* The keys of all starter memory come to all ranks, if that is set on all. Collective, the same
+ * answer everywhere. */
+static int exchange_keys(void) {
+    const MPI_Comm comm = tug_context_comm(tug_acp.context);
+    if (!tug_all_agree(comm, tug_settings.acp_exchange_keys))
+        return 0;
+    struct tug_key *keys = malloc(tug_acp.nranks * sizeof(*keys));
+    if (!tug_all_agree(comm, keys != NULL)) {
+        free(keys);
+        return TUG_ERR_NO_MEMORY;
+    }
+    keys[tug_acp.rank] = tug_acp_starter_key();
+    const int error =
+        tug_host.Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, keys, sizeof(*keys), MPI_BYTE, comm);
+    tug_acp_cache_give(&tug_acp.cache, keys);
+    return tug_all_agree(comm, error == MPI_SUCCESS) ? 0 : TUG_ERR_MPI;
+}
+
 static void close_all(void) {
     (void)tug_context_free(&tug_acp.context);
     tug_acp_regions_close();
@@ -105,6 +123,8 @@ static int open_all(MPI_Comm comm) {
         if (!tug_all_agree(tug_context_comm(tug_acp.context), status == 0) && status == 0)
             status = TUG_ERR_NO_MEMORY;
     }
+    if (status == 0)
+        status = exchange_keys();
     if (status != 0) {
         close_all();
         return status;

@@ -125,6 +125,9 @@ struct tug_acp_pinned {
 int tug_acp_regions_open(void);
 void tug_acp_regions_close(void);
 
+/* The key of this process's starter memory. */
+struct tug_key tug_acp_starter_key(void);
+
 /* Where [ga, ga + bytes), which is ours, lies; it stays registered until tug_acp_unpin(). 0,
  * TUG_ERR_KEY, TUG_ERR_RANGE. Any thread. */
 int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_pinned *pinned);

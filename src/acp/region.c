@@ -60,6 +60,10 @@ void tug_acp_regions_close(void) {
         atomic_store_explicit(&regions[i].state, 0, memory_order_relaxed);
 }
 
+struct tug_key tug_acp_starter_key(void) {
+    return regions[0].key;
+}
+
 /* ---- using ---- */
 
 static bool within(const struct region *region, uint64_t offset, uint64_t bytes) {

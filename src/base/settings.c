@@ -217,6 +217,15 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.acp_starter_bytes,
      .number = {.least = 1024, .most = 1 << 30, .unit_suffix = true}},
+    {.name = "TUGBOAT_ACP_EXCHANGE",
+     .type = "switch",
+     .initial = "off",
+     .range = "on, off",
+     .help = "on: acp_init() gives the keys of all starter memory to all ranks, so that the first "
+             "operation on a rank's needs no question. It takes 64 bytes a rank. The same on all "
+             "ranks",
+     .parse = parse_switch,
+     .field = &tug_settings.acp_exchange_keys},
     {.name = "TUGBOAT_STATS",
      .type = "output",
      .initial = "0",

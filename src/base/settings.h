@@ -113,6 +113,7 @@ struct tug_settings {
     uint64_t operations;        /* TUGBOAT_OPERATIONS, a power of two */
     bool aggregate;             /* TUGBOAT_AGGREGATE */
     uint64_t acp_starter_bytes; /* TUGBOAT_ACP_STARTER */
+    bool acp_exchange_keys;     /* TUGBOAT_ACP_EXCHANGE */
     const char *stats;          /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
     bool verdict;               /* TUGBOAT_STATS=verdict: tells what was gained and lost, too */
     const char *trace;          /* TUGBOAT_TRACE: a .json file name, or NULL */

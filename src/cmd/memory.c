@@ -158,6 +158,7 @@ static void print_acp(uint64_t ranks, uint32_t active) {
     row_of(&table, "others' ACP keys", tables, sizeof(struct tug_acp_table), "tables");
     row_of(&table, "who has a table", ranks, sizeof(uint16_t), "ranks");
     print_bytes("and if ACP runs", table.part, "");
+    row_of(&table, "starter keys, if they are exchanged", ranks, sizeof(struct tug_key), "ranks");
 }
 
 /* Pages themselves are the program's. */

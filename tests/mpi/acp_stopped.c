@@ -3,7 +3,8 @@
  *
  * Rank 0 stops all other processes (SIGSTOP) and copies to, from and between their registered
  * memory, one copy at a time: the kernel does what their engines cannot. Skips where it does not
- * allow that.
+ * allow that. With "starter" they lie in starter memory, and no rank has asked for a key before:
+ * all are exchanged at the start (TUGBOAT_ACP_EXCHANGE).
  */
 #define _GNU_SOURCE /* process_vm_readv */
 #include "stopped.h"
@@ -44,12 +45,14 @@ int main(int argc, char **argv) {
         return CHECK_SKIP;
     }
     CHECK(acp_init(&argc, &argv) == 0, "acp_init: %s", tug_strerror(ACP_ERRNO));
-    memory = check_memory(BYTES);
-    acp_ga_t here = acp_query_ga(acp_register_memory(memory, BYTES, 0), memory);
+    const bool starter = argc > 1 && strcmp(argv[1], "starter") == 0;
+    memory = starter ? acp_query_address(acp_query_starter_ga(check_rank)) : check_memory(BYTES);
+    acp_ga_t here = starter ? acp_query_starter_ga(check_rank)
+                            : acp_query_ga(acp_register_memory(memory, BYTES, 0), memory);
     MUST(MPI_Allgather(&here, 1, MPI_UINT64_T, ga, 1, MPI_UINT64_T, MPI_COMM_WORLD));
     acp_sync();
     if (check_rank == 0) {
-        for (int round = 0; round < 3; round++) /* keys become known */
+        for (int round = 0; round < 3 && !starter; round++) /* keys become known */
             go_round(round);
         stopped_begin();
         for (int round = 3; round < ROUNDS; round++)
@@ -58,6 +61,7 @@ int main(int argc, char **argv) {
     }
     acp_sync();
     CHECK(acp_finalize() == 0, "acp_finalize: %s", tug_strerror(ACP_ERRNO));
-    check_memory_free(memory);
+    if (!starter)
+        check_memory_free(memory);
     return check_end();
 }

@@ -66,6 +66,23 @@ static void a_newer_key_replaces_an_older(void **state) {
     assert_false(finds_any(7, 3));
 }
 
+/* They are there from the start, for number 0 only, and take no table. */
+static void starter_keys_are_known(void **state) {
+    struct tug_key *keys = malloc(RANKS * sizeof(*keys));
+    (void)state;
+    assert_non_null(keys);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        keys[rank] = key_of(rank, 0, 0);
+    tug_acp_cache_give(&cache, keys);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        assert_true(finds(rank, 0, 0));
+    assert_false(finds_any(7, 1));
+    store(7, 1, 0);
+    assert_true(finds(7, 1, 0));
+    assert_true(finds(7, 0, 0));
+    assert_int_equal(cache.ntables, 1);
+}
+
 static void the_longest_unused_table_makes_room(void **state) {
     (void)state;
     for (uint32_t rank = 0; rank < 4; rank++)
@@ -136,6 +153,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(finds_what_is_stored, open_cache, close_cache),
         cmocka_unit_test_setup_teardown(a_newer_key_replaces_an_older, open_cache, close_cache),
+        cmocka_unit_test_setup_teardown(starter_keys_are_known, open_cache, close_cache),
         cmocka_unit_test_setup_teardown(the_longest_unused_table_makes_room, open_cache,
                                         close_cache),
         cmocka_unit_test_setup_teardown(a_table_that_changes_hands_is_empty, open_cache,

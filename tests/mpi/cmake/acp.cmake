@@ -6,6 +6,7 @@ set(tug_acp_starter TUGBOAT_ACP_STARTER=4M)
 tug_layer_test(acp random WAYS all mpi RANKS 2 ENV ${tug_acp_starter})
 tug_layer_test(acp random WAYS packets RANKS 2 3 ENV ${tug_acp_starter})
 tug_layer_test(acp random WAYS all RANKS 1 ENV ${tug_acp_starter})
+tug_layer_test(acp random WAYS packets CASE exchanged RANKS 3 ARGS 500 ENV ${tug_acp_starter} TUGBOAT_ACP_EXCHANGE=on)
 tug_layer_test(acp random WAYS all CASE many RANKS 6 8 ARGS 300 ENV ${tug_acp_starter})
 tug_layer_test(acp random WAYS all RANKS 3 NODES emulated ARGS 2000 ENV ${tug_acp_starter})
 tug_layer_test(acp random WAYS all RANKS 4 NODES one two ARGS 1000 ENV ${tug_acp_starter})
@@ -35,6 +36,7 @@ tug_layer_test(acp inside WAYS all CASE lent RANKS 3 ENV TUGBOAT_VERBOSE=quiet C
 # The other processes are stopped: only the engine of the issuer runs.
 tug_layer_test(acp stopped WAYS all cma RANKS 2 3 5)
 tug_layer_test(acp stopped WAYS all CASE lent RANKS 3 ENV CHECK_MEMORY=lent)
+tug_layer_test(acp stopped WAYS all CASE starter RANKS 3 ARGS starter ENV TUGBOAT_ACP_EXCHANGE=on)
 
 # Commands by way of a third rank.
 tug_layer_test(acp relay WAYS all mpi RANKS 3)
