@@ -29,6 +29,9 @@ tug_layer_test(acp churn WAYS mpi RANKS 2 ENV TUGBOAT_VERBOSE=quiet)
 tug_layer_test(acp random WAYS all CASE lent RANKS 2 4 ARGS 2000 2 ENV ${tug_acp_starter} CHECK_MEMORY=lent)
 tug_layer_test(acp churn WAYS all CASE lent RANKS 3 5 ENV TUGBOAT_VERBOSE=quiet CHECK_MEMORY=lent)
 
+# As programs of the original ACP are written.
+tug_layer_test(acp interface WAYS all packets RANKS 1 3)
+
 # A registration inside another.
 tug_layer_test(acp inside WAYS all packets mpi RANKS 3 ENV TUGBOAT_VERBOSE=quiet)
 tug_layer_test(acp inside WAYS all CASE lent RANKS 3 ENV TUGBOAT_VERBOSE=quiet CHECK_MEMORY=lent)
