@@ -260,8 +260,10 @@ static int map_channel(struct tug_team *team, struct tug_channel *channel) {
     }
     channel->landing = has->landing_bytes > 0 ? memory : NULL;
     lay_out_pairs(team, channel, memory + has->landing_bytes);
-    probe_rings(team, channel);
-    probe_pairs(team, channel);
+    if (tug_team_measures(team)) {
+        probe_rings(team, channel);
+        probe_pairs(team, channel);
+    }
     return 0;
 }
 

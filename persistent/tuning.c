@@ -27,6 +27,21 @@ static bool take_over(const struct tug_team *team, struct tug_model_parameters *
     return known;
 }
 
+/* Where nothing is measured: a rank that has news waits for those that share its core, a turn each,
+ * so segments had better be few. */
+#define TURN_S 20e-6
+#define SEGMENT_CROWDED 262144
+
+static int guess(const struct tug_team *team, struct tug_model_parameters *parameters) {
+    const double wait_s = TURN_S * team->node_most / team->cores;
+    (void)tug_model_named("default", parameters);
+    parameters->copiers = team->cores;
+    parameters->segment_most = SEGMENT_CROWDED;
+    parameters->between.overhead_s += wait_s;
+    parameters->inside.overhead_s += wait_s;
+    return 0;
+}
+
 int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameters) {
     static bool said;
     char why[512];
@@ -41,6 +56,8 @@ int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameter
         said = said || !good;
     }
     TUG_POLITE(Ibcast, &good, 1, MPI_INT, 0, team->comm);
+    if (!good && !tug_team_measures(team))
+        return guess(team, parameters);
     if (!good)
         return tug_calibrate(team, TUG_EFFORT_SHORT, parameters);
     return TUG_POLITE(Ibcast, parameters, sizeof(*parameters), MPI_BYTE, 0, team->comm) ==

@@ -149,9 +149,15 @@ uint64_t tug_team_draw(struct tug_team *team) {
     return word;
 }
 
+#define RANKS_A_CORE_MOST 8 /* with so many nothing is measured */
+
 uint32_t tug_team_takers(const struct tug_team *team, uint32_t n) {
     const uint32_t most = 2 * team->cores;
     return team->oversubscribed && n > most ? most : n;
+}
+
+bool tug_team_measures(const struct tug_team *team) {
+    return !team->oversubscribed || (uint32_t)team->node_most < RANKS_A_CORE_MOST * team->cores;
 }
 
 /* ---- making ---- */

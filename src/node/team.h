@@ -134,6 +134,11 @@ static inline bool tug_team_reaches(const struct tug_team *team) {
  * The same answer on all ranks, at least 2 if n is. Local. */
 uint32_t tug_team_takers(const struct tug_team *team, uint32_t n);
 
+/* Is the machine to be measured at all? Not where eight ranks or more share a core somewhere: what
+ * is measured there is when the scheduler lets a rank go on, and all ranks wait meanwhile for those
+ * who measure. The same answer on all ranks. Local. */
+bool tug_team_measures(const struct tug_team *team);
+
 /* The team of a communicator; made if need be. Collective, the same answer on all ranks: 0,
  * TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_team_get(MPI_Comm comm, struct tug_team **team);

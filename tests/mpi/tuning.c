@@ -1,5 +1,5 @@
 /* What the library measures for itself at the first persistent collective: quickly, with the same
- * answer on all ranks; and what it takes from a file instead.
+ * answer on all ranks; and what it takes from a file or for granted instead.
  *
  * Linked with the library's inside: there is no other way to ask. */
 #include <time.h>
@@ -71,10 +71,32 @@ static void from_file(void) {
     remove(name);
 }
 
+/* Eight ranks a core measure nothing. */
+static void guessed(void) {
+    const struct tug_team real = *team;
+    struct tug_model_parameters p, named;
+    (void)tug_model_named("default", &named);
+    tug_settings.tuning = NULL;
+    team->oversubscribed = true;
+    team->cores = 3;
+    team->node_most = 8 * 3;
+    get(&p);
+    CHECK(p.between_is_guess && p.ncopies == 0 && p.ntransfers == 0, "something was measured");
+    CHECK(p.copiers == 3, "%u copiers", p.copiers);
+    CHECK(p.between.latency_s == named.between.latency_s, "a latency of %g s", p.between.latency_s);
+    CHECK(p.inside.overhead_s > named.inside.overhead_s, "nobody waits for a core");
+    team->node_most = 8 * 3 - 1;
+    CHECK(tug_team_measures(team), "seven ranks a core measure");
+    team->oversubscribed = real.oversubscribed;
+    team->cores = real.cores;
+    team->node_most = real.node_most;
+}
+
 int main(int argc, char **argv) {
     check_begin_threads(&argc, &argv, "tuning");
     CHECK(tug_host_complete() && tug_collectives_team(MPI_COMM_WORLD, &team) == 0, "no team");
     measured();
     from_file();
+    guessed();
     return check_end();
 }
