@@ -604,8 +604,7 @@ bool tug_partitioned_is_far(const struct tug_partitioned_call *call) {
 
 void tug_partitioned_prepare(MPI_Comm comm) {
     struct tug_team *team;
-    if (tug_collectives_team(comm, &team) != 0 || team->nnodes == 1 ||
-        !tug_team_all_agree(team, tug_engine_bring_up()) || !tug_far_prepare(team) ||
+    if (tug_collectives_team(comm, &team) != 0 || team->nnodes == 1 || !tug_far_prepare(team) ||
         tug_host.Comm_group(comm, &of_world) != MPI_SUCCESS)
         return;
     world = team;

@@ -306,9 +306,10 @@ static struct tug_repeat *look_up(const struct tug_repeat_call *call) {
         (reduces(call->kind) &&
          !tug_rival_has_one_result(call->op, call->receive.type, habit->nranks)))
         return remember(call, &the_hosts);
-    if (!is_worth_it(&habit->before, TUG_REPEATS_YOUNG, key.bytes) ||
-        tug_collectives_team(call->comm, &team) != 0)
+    if (!is_worth_it(&habit->before, TUG_REPEATS_YOUNG, key.bytes))
         return NULL;
+    if (tug_collectives_team(call->comm, &team) != 0)
+        return remember(call, &the_hosts);
     struct tug_repeat *repeat = find(&tug_collectives_of(team)->repeats, &key);
     if (repeat != &the_hosts)
         repeat->team = team;
@@ -338,8 +339,6 @@ static int make(struct tug_repeat *repeat, const struct tug_repeat_call *call) {
     }
     if (in_place)
         described.send.buffer = MPI_IN_PLACE;
-    if (!tug_all_agree(repeat->team->comm, tug_engine_bring_up()))
-        return TUG_ERR_UNSUPPORTED;
     tug_device_look();
     return tug_collective_create(&described, NULL, &repeat->request);
 }

@@ -110,8 +110,7 @@ static int take(int error, const struct tug_collective *call, MPI_Request *reque
         tug_level.requested == MPI_THREAD_MULTIPLE || tug_settings.progress == TUG_PROGRESS_CALLER;
     if (reduces(call->kind) && tug_op_is_programs(call->op))
         tug_engine_keep_functions();
-    error = !tug_all_take_part(call->comm) || !tug_engine_bring_up() ||
-            tug_collective_create(&described, request, &mine);
+    error = !tug_all_take_part(call->comm) || tug_collective_create(&described, request, &mine);
     return settle(error, mine, request);
 }
 

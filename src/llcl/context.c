@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "host/agreement.h"
 #include "host/host.h"
+#include "host/level.h"
 #include "host/spin.h"
 #include "node/cma.h"
 #include "node/page.h"
@@ -383,7 +384,7 @@ int tug_context_create_on(struct tug_team *team, tug_context **result) {
 
 int tug_context_create(MPI_Comm comm, tug_context **result) {
     struct tug_team *team;
-    if (!tug_engine_bring_up())
+    if (!tug_engine_bring_up() && !tug_level.active) /* else all ranks hear of it by the team */
         return TUG_ERR_STATE;
     if (result == NULL || !usable(comm))
         return TUG_ERR_INVALID;

@@ -469,10 +469,15 @@ static struct tug_team *find_kept(MPI_Comm comm, bool *may_make) {
     }
 }
 
+/* Where one rank's does not start no rank has a team, and all leave their calls to the host. */
+static bool has_engine(void) {
+    return !tug_level.active || tug_engine_bring_up();
+}
+
 /* Takes a kept team, if all ranks have the same, or makes one. Collective. */
 static int take_or_make(MPI_Comm comm, struct tug_team **result) {
     struct tug_team *fresh = calloc(1, sizeof(*fresh));
-    bool may_make = fresh != NULL;
+    bool may_make = fresh != NULL && has_engine();
     struct tug_team *found = find_kept(comm, &may_make);
     *result = found != NULL ? found : fresh;
     if (found == NULL && may_make)

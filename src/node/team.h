@@ -139,8 +139,9 @@ uint32_t tug_team_takers(const struct tug_team *team, uint32_t n);
  * who measure. The same answer on all ranks. Local. */
 bool tug_team_measures(const struct tug_team *team);
 
-/* The team of a communicator; made if need be. Collective, the same answer on all ranks: 0,
- * TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+/* The team of a communicator; made if need be, with the engine brought up. Collective, the same
+ * answer on all ranks: 0, TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY (for a
+ * rank's engine, too), TUG_ERR_MPI. */
 int tug_team_get(MPI_Comm comm, struct tug_team **team);
 
 /* So many communicators with a team have been freed. What is known by a communicator's handle is to

@@ -28,8 +28,7 @@
 #define HOST_ALIGNMENT 16 /* what MPICH 4.0.2 over UCX addresses rightly */
 
 static bool takes(int error, MPI_Comm comm) {
-    if (error == MPI_SUCCESS && tug_all_take_part(comm) && tug_settings.rma != TUG_RMA_OFF &&
-        tug_engine_bring_up()) {
+    if (error == MPI_SUCCESS && tug_all_take_part(comm) && tug_settings.rma != TUG_RMA_OFF) {
         tug_device_look();
         return true;
     }
@@ -162,7 +161,7 @@ static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MP
 
 /* Makes the host's window ours, native lane. */
 static void adopt_native(MPI_Win win, struct agreement agreed, MPI_Info info) {
-    struct tug_window *window = tug_window_adopt(win);
+    struct tug_window *window = tug_engine_bring_up() ? tug_window_adopt(win) : NULL;
     if (window == NULL)
         return;
     window->reason = reason_for_native(info);
@@ -611,7 +610,7 @@ static bool is_wrong(const struct tug_creation *c) {
 
 int tug_window_make(const struct tug_creation *c) {
     struct making m = {.c = c, .team = team_of(c->comm)};
-    if (m.team == NULL || is_wrong(c) || !tug_engine_bring_up() ||
+    if (m.team == NULL || is_wrong(c) ||
         (c->flavor == MPI_WIN_FLAVOR_SHARED && m.team->nnodes > 1) ||
         (m.spares = tug_spares_of(m.team)) == NULL)
         return make_native(c);

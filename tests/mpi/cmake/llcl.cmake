@@ -158,6 +158,13 @@ if(TARGET tugboat)
     tug_footprint_test(shm.few 64 3 ENV TUGBOAT_OPERATIONS=64)
 endif()
 
+# A rank's engine does not start: nobody waits.
+if(TARGET tugboat)
+    tug_mpi_program(mpi_engine_refused SOURCES engine_refused.c LIBS tugboat ${CMAKE_DL_LIBS})
+    tug_mpi_test(engine_refused RANKS 3 WAYS host LABELS llcl)
+    tug_mpi_test(engine_refused RANKS 3 NODES two WAYS host LABELS llcl)
+endif()
+
 # For `./dev cluster --growth`.
 if(TARGET tugboat)
     tug_mpi_program(mpi_growth SOURCES growth.c LIBS tugboat)
