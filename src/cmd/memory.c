@@ -169,8 +169,8 @@ static void print_array(uint64_t ranks, uint32_t active) {
     print_pointers(&table, "pointers to others' pools", ranks * array.pointer, active);
     row_of(&table, "others' pools in use", active, array.pool, "keys and addresses");
     row_of(&table, "others' pages, by default", TUG_ARRAY_PLACES, array.entry, "places");
-    print_bytes("and for each array", table.part, "beside its context");
-    row(&table, "and for each page that is here", array.entry, "place");
+    print_bytes("and for each array", table.part + array.bare, "beside its context");
+    row(&table, "and for each page with room here", array.entry + array.slot, "place");
     row(&table, "and for each page whose home it is", array.record, "record");
     row(&table, "and if the peers in use know that page", tug_rankset_bytes(ranks, active), "list");
 }
@@ -183,6 +183,8 @@ static void print_window(uint64_t ranks, uint32_t active) {
            "keys, sizes and pointers");
     row_of(&table, "targets in use", active, tug_remote_footprint(0, 1) - bare, "targets");
     print_bytes("and for each window", table.part + bare, "in the packet lane");
+    row(&table, "and for each target of the node", tug_vector_footprint(),
+        "at most, if small operations are gathered for it");
 }
 
 static void print_table(uint64_t ranks, uint32_t active) {

@@ -115,11 +115,13 @@ static uint32_t count_orders(uint32_t noperations) {
 
 struct tug_array_footprint tug_array_footprint(uint32_t noperations) {
     return (struct tug_array_footprint){
+        .bare = sizeof(struct tug_array),
         .norders = count_orders(noperations),
         .order = sizeof(struct tug_order) + sizeof(uint32_t),
         .pointer = sizeof(struct tug_array_pool *),
         .pool = sizeof(struct tug_array_pool),
         .entry = sizeof(struct tug_page) + sizeof(struct tug_page *),
+        .slot = sizeof(*(struct tug_array){0}.free_slots) + sizeof(*(struct tug_array){0}.real),
         .record = tug_home_footprint(),
     };
 }

@@ -283,10 +283,13 @@ static inline _Atomic uint32_t *tug_array_wants(const struct tug_array *array, u
 
 /* What one process keeps for an array, in bytes; its pages and their copies apart. */
 struct tug_array_footprint {
+    size_t bare;
     uint32_t norders;
     size_t order;
     size_t pointer, pool; /* bytes for each rank, and for each whose pages are used */
-    size_t entry;         /* bytes for a page that is here, or that is elsewhere and remembered */
+    size_t entry;         /* bytes for a page that there is room for here, or that is elsewhere and
+                             remembered */
+    size_t slot;          /* bytes more for one that there is room for here */
     size_t record;        /* bytes for a page whose home is here; its list apart */
 };
 struct tug_array_footprint tug_array_footprint(uint32_t noperations);

@@ -306,7 +306,8 @@ static void exchange(struct tug_remote *remote, MPI_Aint disp_unit, union part *
 /* ---- creation and end ---- */
 
 size_t tug_remote_footprint(uint64_t nranks, uint64_t active) {
-    return sizeof(struct tug_remote) + nranks * sizeof(struct tug_remote_target) +
+    return sizeof(struct tug_window) + sizeof(struct tug_remote) + sizeof(struct tug_registration) +
+           nranks * (sizeof(struct tug_remote_target) + sizeof(uint8_t)) + /* access */
            active * sizeof(struct tug_remote_state);
 }
 

@@ -85,6 +85,10 @@ static struct tug_vector *vector_of(const struct tug_remote *remote,
     return vector;
 }
 
+size_t tug_vector_footprint(void) {
+    return sizeof(struct tug_vector);
+}
+
 void tug_vector_free(struct tug_vector *vector) {
     free(vector);
 }
