@@ -135,9 +135,11 @@ static void check_query_of_first(MPI_Win win, bool shared, int64_t *mine, const 
     const int code = MPI_Win_shared_query(win, MPI_PROC_NULL, &size, &unit, &first);
     MUST(MPI_Win_set_errhandler(win, MPI_ERRORS_ARE_FATAL));
     CHECK(code == MPI_SUCCESS || !shared, "%s: nobody's memory is refused", what);
-    if (code == MPI_SUCCESS && (shared || size != 0))
-        CHECK(size == SIZE && unit == UNIT && *first == 0, "%s: size %ld, unit %d, of rank %ld",
-              what, (long)size, unit, (long)*first);
+    if (code == MPI_SUCCESS && (shared || size != 0)) {
+        CHECK(size == SIZE && unit == UNIT && first != NULL, "%s: of nobody: size %ld, unit %d",
+              what, (long)size, unit);
+        CHECK(*first == 0, "%s: of nobody: the memory of rank %ld", what, (long)*first);
+    }
     check_barrier(MPI_COMM_WORLD);
 }
 
