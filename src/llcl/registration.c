@@ -122,7 +122,7 @@ bool tug_mem_is_locked(const tug_registration *registration) {
     for (size_t i = 0; i < TUG_TRANSPORTS; i++)
         if (registration->of_transport[i] != NULL)
             return true;
-    return registration->rkey != 0;
+    return registration->rkeys[0] != 0;
 }
 
 int tug_mem_reserve(tug_context *context, size_t size_in_bytes, size_t real_in_bytes,
@@ -257,15 +257,15 @@ void tug_mem_key(const tug_registration *registration, struct tug_key *key) {
     key->word[1] = fabric->id;
     key->word[2] = (uint64_t)(uintptr_t)registration->base;
     key->word[3] = registration->bytes;
-    key->word[4] = (uint64_t)fabric->rank << 32 | registration->rkey;
+    key->word[4] = (uint64_t)fabric->rank << 32;
     const uint64_t most = TUG_KEY_NODE_RANK_MOST;
     const uint64_t node_rank = fabric->node_rank < most ? fabric->node_rank : most;
     const struct tug_live *entry = registration->entry;
     key->word[5] = node_rank << 16 | registration->segment;
     if (entry != NULL && entry->offer.name != 0)
         key->word[5] |= TUG_KEY_LENT;
-    key->word[6] = (uint64_t)registration->rkeys[1] << 32 | registration->rkeys[0];
-    key->word[7] = registration->rkeys[2];
+    key->word[6] = key->word[7] = 0;
+    tug_key_add_rkeys(key, registration->rkeys);
     key->word[5] |= (uint64_t)tug_key_check(key) << 32;
 }
 

@@ -47,13 +47,12 @@ struct tug_registration {
     unsigned char *base;
     size_t bytes;
     uint64_t id;
-    uint32_t rkey;                 /* a device's name of it, for keys */
-    uint32_t rkeys[TUG_RKEYS - 1]; /* those of further devices; 0: that one does not know it */
-    uint32_t segment;              /* + 1; 0: not from tug_mem_allocate() */
-    uint32_t serving;              /* transfers under way that peers asked for; holder only */
-    uint32_t users;         /* operations of this process that are out with it; holder only */
-    _Atomic uint64_t *live; /* mapped memory: where its id stands while it lives */
-    struct tug_live *entry; /* its entry in the list that the node's others read; NULL: none */
+    uint32_t rkeys[TUG_RKEYS]; /* devices' names of it, for keys; 0: that one does not know it */
+    uint32_t segment;          /* + 1; 0: not from tug_mem_allocate() */
+    uint32_t serving;          /* transfers under way that peers asked for; holder only */
+    uint32_t users;            /* operations of this process that are out with it; holder only */
+    _Atomic uint64_t *live;    /* mapped memory: where its id stands while it lives */
+    struct tug_live *entry;    /* its entry in the list that the node's others read; NULL: none */
     void *of_transport[TUG_TRANSPORTS]; /* what each transport keeps with it, by transport number */
 };
 
@@ -119,11 +118,25 @@ static inline uint32_t tug_key_node_rank(const struct tug_key *key) {
     return (key->word[5] >> 16) & TUG_KEY_NODE_RANK_MOST;
 }
 
+/* Where a key has the rkey of the owner's device i: bits from `shift` on of a word. */
+static inline unsigned tug_key_rkey_word(unsigned i) {
+    return i == 0 ? 4 : 6 + (i - 1) / 2;
+}
+
+static inline unsigned tug_key_rkey_shift(unsigned i) {
+    return i == 0 ? 0 : 32 * ((i - 1) % 2);
+}
+
 /* What the owner's devices call the memory; 0: one does not know it. */
 static inline void tug_key_rkeys(const struct tug_key *key, uint32_t rkeys[TUG_RKEYS]) {
-    rkeys[0] = (uint32_t)key->word[4];
-    for (unsigned i = 1; i < TUG_RKEYS; i++)
-        rkeys[i] = (uint32_t)(key->word[6 + (i - 1) / 2] >> 32 * ((i - 1) % 2));
+    for (unsigned i = 0; i < TUG_RKEYS; i++)
+        rkeys[i] = (uint32_t)(key->word[tug_key_rkey_word(i)] >> tug_key_rkey_shift(i));
+}
+
+/* Adds them to a key in which their places are zero. */
+static inline void tug_key_add_rkeys(struct tug_key *key, const uint32_t rkeys[TUG_RKEYS]) {
+    for (unsigned i = 0; i < TUG_RKEYS; i++)
+        key->word[tug_key_rkey_word(i)] |= (uint64_t)rkeys[i] << tug_key_rkey_shift(i);
 }
 
 /* May the node's others map it where it is, as it is lent memory (node/lent.h)? */

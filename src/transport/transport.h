@@ -106,7 +106,7 @@ struct tug_transport {
 
     /* ---- operations of its own ---- */
 
-    /* Makes the memory usable and may set registration->rkey; keeps what it needs in
+    /* Makes the memory usable and may set registration->rkeys; keeps what it needs in
      * registration->of_transport[own number]. NULL: nothing to do. 0, TUG_ERR_SYSTEM,
      * TUG_ERR_NO_MEMORY. Any thread, before the registration is seen by others. */
     int (*register_memory)(void *state, struct tug_registration *registration);

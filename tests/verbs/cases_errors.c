@@ -8,7 +8,7 @@ static void bad_key_at(unsigned where, uint64_t bad_bytes, bool warm) {
     enum { N = 150 };
     struct fake_end ends[N];
     struct tug_registration nobody = *theirs;
-    nobody.rkey ^= 0x5a5a00;
+    nobody.rkeys[0] ^= 0x5a5a00;
     memset(theirs_memory, 0, 4096);
     if (warm)
         run_one(TUG_OPERATION_WRITE, 8192, 0, 8);
@@ -61,7 +61,7 @@ void error_bad_key_joined(void **state) {
     for (unsigned bad = 0; bad < N; bad += 7) {
         struct fake_end ends[N];
         struct tug_registration nobody = *theirs;
-        nobody.rkey ^= 0x5a5a00;
+        nobody.rkeys[0] ^= 0x5a5a00;
         fill(mine_memory, 4096, bad);
         memset(theirs_memory, 0, 4096);
         run_one(TUG_OPERATION_WRITE, 8192, 0, 8);
@@ -91,7 +91,7 @@ void error_then_large(void **state) {
     const uint64_t bytes = ORIGIN->verbs->device.most_message * 2ull + 5;
     assert_true(bytes < AREA);
     struct tug_registration nobody = *theirs;
-    nobody.rkey ^= 0x5a5a00;
+    nobody.rkeys[0] ^= 0x5a5a00;
     struct fake_end ends[3];
     fill(mine_memory, bytes, 21);
     memset(theirs_memory, 0, bytes);

@@ -37,7 +37,7 @@ void memory_named_again(void **state) {
     struct tug_registration was_first = *first;
     fake_deregister(TARGET, first);
     struct tug_registration *second = fake_register(TARGET, theirs_memory + 4096, 16384);
-    was_first.rkey = second->rkey;
+    was_first.rkeys[0] = second->rkeys[0];
     assert_refused(&was_first, theirs_memory + 8192);
     struct fake_end end;
     post(TUG_OPERATION_WRITE, second, 4096, 0, 64, &end);

@@ -160,7 +160,7 @@ void message_errors(void **state) {
     open_with_messages();
     meet();
     struct tug_registration nobody = *theirs;
-    nobody.rkey ^= 0x5a5a00;
+    nobody.rkeys[0] ^= 0x5a5a00;
     struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
     for (unsigned round = 0; round < 30; round++) {
         struct fake_end end;

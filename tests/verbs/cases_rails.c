@@ -223,7 +223,7 @@ void rails_refuse_memory(void **state) {
     fake_deregister(TARGET, theirs);
     theirs = fake_register(TARGET, theirs_memory, AREA);
     tug_ibv.reg_mr_iova = register_it;
-    assert_int_equal(theirs->rkeys[0], 0);
+    assert_int_equal(theirs->rkeys[1], 0);
     fill(mine_memory, 1024 * KIB, 5);
     run_one(TUG_OPERATION_WRITE, 0, 0, 1024 * KIB);
     assert_filled(theirs_memory, 1024 * KIB, 5);

@@ -101,7 +101,7 @@ void refused_memory(void **state) {
     refused = TARGET->verbs;
     struct tug_registration *remote = fake_register(TARGET, theirs_memory, 64);
     tug_ibv = real;
-    assert_int_equal(remote->rkey, 0);
+    assert_int_equal(remote->rkeys[0], 0);
     const enum tug_operation_kind kinds[] = {TUG_OPERATION_WRITE, TUG_OPERATION_READ,
                                              TUG_OPERATION_FETCH};
     for (size_t i = 0; i < 3; i++) {

@@ -139,7 +139,7 @@ void shared_errors(void **state) {
     struct tug_registration nobody = *theirs;
     struct fake *second = fake_add(1, 0);
     fake_add(1, 1);
-    nobody.rkey ^= 0x5a5a00;
+    nobody.rkeys[0] ^= 0x5a5a00;
     for (unsigned bad = 0; bad < N; bad += 17) {
         for (unsigned i = 0; i < N; i++) {
             struct fake *fake = i % 2 == 0 ? ORIGIN : second;

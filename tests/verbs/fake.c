@@ -203,11 +203,9 @@ struct tug_operation *fake_operation(struct fake *fake, uint32_t peer, enum tug_
     operation->key = remote->id;
     operation->offset = offset;
     operation->address = (uint64_t)(uintptr_t)remote->base + offset;
-    operation->rkey = remote->rkey;
-    if (bytes >= TUG_OPERATION_LONG) {
-        operation->rkeys[0] = remote->rkey;
-        memcpy(operation->rkeys + 1, remote->rkeys, sizeof remote->rkeys);
-    }
+    operation->rkey = remote->rkeys[0];
+    if (bytes >= TUG_OPERATION_LONG)
+        memcpy(operation->rkeys, remote->rkeys, sizeof remote->rkeys);
     operation->bytes = bytes;
     operation->local = local != NULL ? local->base + local_offset : NULL;
     operation->registration = local;

@@ -193,7 +193,7 @@ static void post_kinds(struct side *side, uint64_t offset, uint64_t bytes, struc
     post_call(side, &kinds->value, &kinds->call);
     post_fetch(side, 4, &kinds->old, &kinds->fetch);
     struct tug_operation *put = prepare(side, TUG_OPERATION_WRITE, offset, 8, &kinds->put);
-    put->rkey = other->remote.rkey;
+    put->rkey = other->remote.rkeys[0];
     put->registration = &side->local;
     side->local.users++;
     post(side, put);
@@ -274,7 +274,7 @@ static void counted(void **state) {
     chains = mine->chains, posted = mine->posted;
     for (unsigned i = 0; i < 28; i++) {
         struct tug_operation *put = prepare(a, TUG_OPERATION_WRITE, 256 * i, 8, &records[i]);
-        put->rkey = b->remote.rkey;
+        put->rkey = b->remote.rkeys[0];
         put->registration = &a->local;
         a->local.users++;
         post(a, put);

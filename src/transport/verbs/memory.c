@@ -53,10 +53,7 @@ static bool make_all(const struct tug_verbs_view *first, struct tug_registration
             refused(device, registration->bytes, errno);
             return rail > 0;
         }
-        if (rail == 0)
-            registration->rkey = mr->rkey;
-        else
-            registration->rkeys[rail - 1] = mr->rkey;
+        registration->rkeys[rail] = mr->rkey;
     }
     return true;
 }
@@ -64,7 +61,6 @@ static bool make_all(const struct tug_verbs_view *first, struct tug_registration
 void tug_verbs_memory_register(const struct tug_verbs_view *first,
                                struct tug_registration *registration) {
     registration->of_transport[TUG_BY_VERBS] = NULL;
-    registration->rkey = 0;
     memset(registration->rkeys, 0, sizeof registration->rkeys);
     if (registration->bytes == 0)
         return; /* nothing will move */
