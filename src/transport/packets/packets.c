@@ -106,9 +106,9 @@ static bool visit_under_way(struct tug_packets *packets, bool wanted) {
 
 /* Ends what was acknowledged before its trailer had gone. */
 static void end_early_ones(struct tug_packets *packets) {
-    for (struct tug_stream *stream = packets->touched; stream != NULL;
+    for (struct tug_stream *stream = packets->touched; stream != NULL && packets->early > 0;
          stream = stream->next_touched)
-        if (stream->heard > stream->acked && !stream->lost)
+        if (stream->early)
             tug_stream_end_acknowledged(packets, stream);
 }
 

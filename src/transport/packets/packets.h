@@ -148,6 +148,7 @@ struct tug_stream {
     bool presses; /* it holds what somebody may wait for: it is not late */
     bool pressed; /* a packet from the peer that is not late, or asks, is to be acknowledged */
     bool asks;    /* what rests is to be asked for */
+    bool early;   /* `heard` is ahead of `acked` */
     int8_t
         unsignalled; /* how a write from the peer has failed whose signal has not come yet; or 0 */
     struct tug_wire *wire; /* what goes to the peer goes by it; */
@@ -205,6 +206,7 @@ struct tug_packets {
     struct tug_stream *under_way; /* all that have request packets under way, and some that had */
     uint64_t unacked;             /* request packets of ours, over all streams */
     uint64_t resting;             /* of these, those that rest */
+    uint32_t early;               /* streams that are */
 };
 
 /* Packets of a fabric whose rows are open. 0, TUG_ERR_NO_MEMORY. Collective, as is closing them,

@@ -318,6 +318,9 @@ void tug_stream_end_acknowledged(struct tug_packets *packets, struct tug_stream 
         tug_fabric_complete_list(packets->fabric,
                                  stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
     }
+    const bool early = stream->acked < stream->heard;
+    packets->early += (uint32_t)early - (uint32_t)stream->early;
+    stream->early = early;
     if (stream->acked != before)
         tug_stream_touch(packets, stream);
 }

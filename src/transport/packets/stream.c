@@ -352,6 +352,8 @@ static void fail_sent(struct tug_packets *packets, struct tug_stream *stream) {
         tug_stream_unrest(packets, stream, stream->acked);
         fail_list(packets->fabric, stream->sent_first[stream->acked % TUG_STREAM_WINDOW]);
     }
+    packets->early -= stream->early;
+    stream->early = false;
     fail_list(packets->fabric, open);
 }
 
