@@ -271,10 +271,10 @@ static void ready(struct tug_partitioned *one, size_t first, size_t n, uint32_t 
     } else {
         const size_t marked = atomic_fetch_add(&send->marked, (uint32_t)n) + n;
         const bool all = marked == partitions_of(send);
-        tug_burst.pieces = all && hold(send);
+        tug_burst_more_follows(all && hold(send));
         if (way != TUG_WAY_OPEN && (all || (way == TUG_WAY_PARTS && n * one->bytes >= RUN_LEAST)))
             push(send, round);
-        tug_burst.pieces = false;
+        tug_burst_more_follows(false);
     }
     atomic_fetch_sub(&one->inside, 1); /* the last touch: now it may be over */
 }
@@ -439,9 +439,9 @@ static void start_receive(struct far *receive, uint32_t round) {
     receive->base.request.job.bell = tug_far_bell(world);
     atomic_store(&receive->base.way, way_without(receive));
     find_rounds_to_open(receive, round);
-    tug_burst.pieces = receive->landings > 0; /* nobody waits for it yet */
+    tug_burst_more_follows(receive->landings > 0); /* nobody waits for it yet */
     open_rounds(receive);
-    tug_burst.pieces = false;
+    tug_burst_more_follows(false);
 }
 
 static bool advance_receive(struct far *receive, uint32_t round, bool *done) {

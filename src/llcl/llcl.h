@@ -227,6 +227,12 @@ static inline void tug_burst_in_epoch(bool peers_come, bool gathers) {
     tug_burst.gathers |= gathers;
 }
 
+/* More of the operation that this thread is about to start follows at once, or (false) this is the
+ * last of it. Who has said true says false behind it. */
+static inline void tug_burst_more_follows(bool more) {
+    tug_burst.pieces = more;
+}
+
 /* This thread waits for what it has started, or asks after it. */
 static inline void tug_burst_end(void) {
     tug_burst.peers_come = tug_burst.gathers = tug_burst.pieces = tug_burst.noted = false;

@@ -193,7 +193,7 @@ static int send_pieces(const struct tug_ways *ways, const struct tug_rma *o,
         size_t n = result == NULL ? long_elements(elements, &its, &mine) : 0;
         unsigned char *fetched = NULL;
         if (n > 0) {
-            tug_burst.pieces = its.left > n;
+            tug_burst_more_follows(its.left > n);
             const int error =
                 send_long(ways, o->op, elements, its.at, n, tug_run_address(o->origin, mine.at));
             if (error != MPI_SUCCESS)
@@ -210,7 +210,7 @@ static int send_pieces(const struct tug_ways *ways, const struct tug_rma *o,
             fetched = tug_run_address(result->address, back.at);
             tug_run_consume(&back, n, elements->extent);
         }
-        tug_burst.pieces = its.left > n;
+        tug_burst_more_follows(its.left > n);
         int error = send_piece(ways, given > 0 ? o->op : MPI_NO_OP, elements, its.at, n,
                                given > 0 ? &mine : NULL, o->origin, fetched);
         if (error != MPI_SUCCESS)
@@ -264,7 +264,7 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
         return error;
     if (data.bytes > 0)
         error = send_pieces(&ways, o, &elements, &data, origin, result);
-    tug_burst.pieces = false;
+    tug_burst_more_follows(false);
     settle_again(&ways);
     if (!copied)
         return tug_ways_end_request(&ways, error);
