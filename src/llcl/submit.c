@@ -179,36 +179,33 @@ bool tug_try_submit(struct tug_context *context, const struct tug_try *request,
 }
 /* ---- writes with a signal ---- */
 
-/* The write is over, behind which no packet with its signal could be sent. left: the fabric. Holder
- * only. */
-static void raise_signal(void *pointer, int status) {
-    struct tug_operation *signal = pointer;
-    struct tug_fabric *fabric = (struct tug_fabric *)(uintptr_t)signal->left;
-    if (status == 0) {
-        tug_packets_post(fabric->packets, signal);
-        return;
+/* Posts the write if its signal may be posted right behind it. Where both go in packets, in one or
+ * in a row, the peer sees to their order; where a row does the write by which the packets go, that
+ * row does. The signal's end tells of both. Holder only. */
+static bool post_first(struct tug_fabric *fabric, struct tug_operation *write,
+                       struct tug_operation *signal) {
+    void *state;
+    const struct tug_transport *row = tug_fabric_route(fabric, write, 0, &state);
+    if (row == NULL && tug_packets_keep_order(fabric->packets, write)) {
+        tug_packets_post(fabric->packets, write);
+        return true;
     }
-    signal->status = (int8_t)status;
-    tug_fabric_complete(fabric, signal);
+    return row != NULL && row->post_signalled != NULL &&
+           tug_packets_go_by(fabric->packets, write->peer, state) &&
+           row->post_signalled(state, write, signal);
 }
 
-/* Where both go in packets, in one or in a row, the peer sees to their order; the signal's end
- * tells of both. Holder only. */
+/* Holder only. */
 static void post_pair(struct tug_context *context, struct tug_operation *write,
                       struct tug_operation *signal) {
     struct tug_fabric *fabric = &context->fabric;
-    void *state;
     begin(fabric, write);
     begin(fabric, signal);
-    if (write->scratch != DO_HERE && tug_fabric_route(fabric, write, 0, &state) == NULL &&
-        tug_packets_keep_order(fabric->packets, write)) {
-        tug_packets_post(fabric->packets, write);
+    if (write->scratch != DO_HERE && post_first(fabric, write, signal)) {
         tug_packets_post(fabric->packets, signal);
         return;
     }
-    write->op = 0;
-    write->on_complete = (struct tug_callback){raise_signal, signal};
-    signal->left = (uintptr_t)fabric;
+    tug_fabric_follow(fabric, write, signal);
     if (write->scratch == DO_HERE)
         tug_copies_add(context, write);
     else

@@ -216,6 +216,25 @@ void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operati
     post_from(fabric, operation, from + 1);
 }
 
+/* The write is over, behind which no packet with its signal could be sent. left: the fabric. */
+static void raise_signal(void *pointer, int status) {
+    struct tug_operation *signal = pointer;
+    struct tug_fabric *fabric = (struct tug_fabric *)(uintptr_t)signal->left;
+    if (status == 0) {
+        tug_packets_post(fabric->packets, signal);
+        return;
+    }
+    signal->status = (int8_t)status;
+    tug_fabric_complete(fabric, signal);
+}
+
+void tug_fabric_follow(struct tug_fabric *fabric, struct tug_operation *write,
+                       struct tug_operation *signal) {
+    write->op = 0;
+    write->on_complete = (struct tug_callback){raise_signal, signal};
+    signal->left = (uintptr_t)fabric;
+}
+
 uint32_t tug_fabric_search_node(const struct tug_fabric *fabric, uint32_t peer) {
     uint32_t low = 0, high = fabric->node_size;
     while (low < high) {

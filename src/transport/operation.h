@@ -59,6 +59,11 @@ struct tug_operation {
             uint32_t rkeys[TUG_RKEYS]; /* what the peer's devices call the registration */
             uint64_t own;              /* the transport's own */
         };
+        struct {                           /* a WRITE that is TUG_WRITE_AHEAD */
+            struct tug_callback when_both; /* of its signal: called when both have ended */
+            uint32_t signal;               /* the signal's tag; TUG_NO_TAG: it has ended */
+            uint32_t behind;               /* the transport's own */
+        };
     };
     uint32_t next; /* the transport's own: tag of the next in a list */
     uint8_t kind;
@@ -69,9 +74,12 @@ struct tug_operation {
 
 _Static_assert(sizeof(struct tug_operation) == 128, "an operation is two cache lines");
 
-/* A write with a signal behind it; one that is late, as its signal is. */
+/* A write with a signal behind it; one that is late, as its signal is; one whose signal has been
+ * posted, too (post_signalled in transport.h), and of that one, the transport's own. */
 #define TUG_WRITE_SIGNALLED 1u
 #define TUG_WRITE_LATE 2u
+#define TUG_WRITE_AHEAD 4u
+#define TUG_WRITE_PASSED 8u
 
 /* A signal that is late; one that does not wait in a packet for more, as a job at its target waits
  * for it. */

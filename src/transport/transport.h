@@ -123,6 +123,13 @@ struct tug_transport {
      * operation->next; where the row has no way to the peer after all, tug_fabric_pass_on(). */
     void (*post)(void *state, struct tug_operation *operation);
 
+    /* Takes a write over whose signal the caller posts in packets right behind this, to a peer to
+     * which packets go by this row: none that is sent from now on comes to the peer before the
+     * write. The write is TUG_WRITE_AHEAD from now on; if it fails, or goes by another row, its
+     * signal is recalled (wire.h). False: nothing happened, and the signal has to wait for the
+     * write's end. NULL: always. */
+    bool (*post_signalled)(void *state, struct tug_operation *write, struct tug_operation *signal);
+
     /* The batch ends here: one doorbell. May be NULL. */
     void (*flush)(void *state);
 
@@ -302,6 +309,11 @@ void tug_fabric_post(struct tug_fabric *fabric, struct tug_operation *operation)
 /* A row that has been given an operation and turns out to have no way to the peer hands it on to
  * the next one that can do it. Nothing of it has moved, and scratch is 0. Holder only. */
 void tug_fabric_pass_on(struct tug_fabric *fabric, struct tug_operation *operation, unsigned from);
+
+/* The signal, which is in no packet, goes when the write has ended, which is posted behind this;
+ * where the write fails the signal fails as well. Holder only. */
+void tug_fabric_follow(struct tug_fabric *fabric, struct tug_operation *write,
+                       struct tug_operation *signal);
 
 /* All rows, and packets: the batch ends here; one poll, true if anything moved; is something out or
  * unsent?; news will ring the fabric's bell, but for those that fabric->seldom says then. Holder

@@ -99,7 +99,7 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
         {0, 0, ""}, /* by kind */
         {2, 65528, "flag"}, {4, 0, "zero"},   {3, 0, "fetch"},  {4, 0, "width"},
         {0, 4096, "any"},   {0, 4096, "any"}, {0, 65535, ""},   {0, 65535, ""},
-        {1, 65535, ""},     {3, 0, "flag"},   {3, 0, "flag"},   {0, 4096, "any"},
+        {1, 65535, ""},     {3, 0, "flag"},   {3, 0, "signal"}, {0, 4096, "any"},
         {3, 65528, "any"},  {4, 0, "any"},    {0, 256, "any"},  {1, 65528, "status"},
         {2, 0, "zero"},     {1, 0, "status"}, {0, 0, "status"}, {0, 0, "status"},
     };
@@ -117,7 +117,7 @@ static size_t slow_record(const unsigned char *at, size_t left, bool numbered, b
     const unsigned sub = at[1], length = (unsigned)number_at(at + 2, 2), width = sub % 16;
     const char *rule = rules[at[0]].sub;
     if ((strcmp(rule, "zero") == 0 && sub != 0) || (strcmp(rule, "flag") == 0 && sub > 1) ||
-        (strcmp(rule, "status") == 0 && sub > 14) ||
+        (strcmp(rule, "signal") == 0 && sub > 2) || (strcmp(rule, "status") == 0 && sub > 14) ||
         (strcmp(rule, "width") == 0 && sub != 4 && sub != 8) ||
         (strcmp(rule, "fetch") == 0 && (sub >= 0x50 || (width != 4 && width != 8))))
         return 0;
@@ -129,7 +129,7 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
     const bool numbered = number_at(packet + 16, 4) != 0, wires = packet[3] == 8;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 10 ||
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 11 ||
         (numbered ? packet[3] != 1 && packet[3] != 3
                   : packet[3] != 0 && packet[3] != 4 && !wires) ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||

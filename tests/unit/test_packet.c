@@ -113,7 +113,7 @@ static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t
         break;
     case TUG_RECORD_WRITE:
     case TUG_RECORD_SIGNAL:
-        if (sub > 1)
+        if (sub > (kind == TUG_RECORD_WRITE ? 1 : TUG_SIGNAL_VOID))
             return TUG_PACKET_KIND;
         break;
     case TUG_RECORD_LONG_WRITE:

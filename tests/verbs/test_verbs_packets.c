@@ -579,6 +579,310 @@ static void packet_gone(void **state) {
     assert_true(a->streams[1]->lost);
 }
 
+/* ---- writes with a signal right behind them ---- */
+
+/* One from a to b of the n-th block, and its signal, which adds 1 to the n-th counter. */
+#define BLOCKS 24
+#define BLOCK 20000u
+
+static uint64_t *counter_of(unsigned n) {
+    return (uint64_t *)(b->remote.base + HALF) + n;
+}
+
+static unsigned char *block_of(const struct tug_registration *memory, unsigned n) {
+    return memory->base + (size_t)n * BLOCK;
+}
+
+/* Data that a has and b has not, and counters at 0. */
+static void begin_signals(void) {
+    wire_up();
+    memset(b->remote.base, 0, MEMORY);
+    (void)tug_packets_go_by(&a->packets, 1, NULL); /* there is a stream */
+}
+
+enum how { AHEAD = 1, LATE = 2 };
+
+/* As a context does for a job; AHEAD: the signal goes with the write, where it may. */
+static void post_signalled(unsigned n, uint32_t rkey, unsigned how, struct record *record) {
+    struct record nobody;
+    struct tug_operation *write =
+        prepare(a, TUG_OPERATION_WRITE, (uint64_t)n * BLOCK, BLOCK, &nobody);
+    struct tug_operation *signal =
+        prepare(a, TUG_OPERATION_SIGNAL, HALF + 8 * (uint64_t)n, 8, record);
+    write->rkey = rkey;
+    write->registration = &a->local;
+    write->on_complete.f = NULL;
+    write->on_local = (struct tug_callback){on_local, record};
+    a->local.users++;
+    signal->local = NULL;
+    signal->operand = 1;
+    signal->rkey = TUG_SIGNAL_AT_ONCE | (how & LATE ? TUG_SIGNAL_LATE : 0);
+    a->fabric.out += 2;
+    if ((how & AHEAD) && tug_packets_go_by(&a->packets, 1, view_of(a)) &&
+        tug_transport_verbs.post_signalled(view_of(a), write, signal)) {
+        tug_packets_post(&a->packets, signal);
+        return;
+    }
+    tug_fabric_follow(&a->fabric, write, signal);
+    tug_fabric_post(&a->fabric, write);
+}
+
+static void post_good(unsigned n, struct record *record) {
+    post_signalled(n, b->remote.rkeys[0], AHEAD, record);
+}
+
+/* The signals that b sees: their data are there, and are its program's from now on, which uses the
+ * memory for something else. seen: [BLOCKS]. */
+static void see_signals(bool seen[BLOCKS]) {
+    for (unsigned n = 0; n < BLOCKS; n++) {
+        if (seen[n] || *counter_of(n) == 0)
+            continue;
+        assert_memory_equal(block_of(&b->remote, n), block_of(&a->local, n), BLOCK);
+        memset(block_of(&b->remote, n), 0xEE, BLOCK);
+        seen[n] = true;
+    }
+}
+
+/* Each write has been done once, and its signal, and nothing behind that. */
+static void assert_signals(const struct record *records, bool seen[BLOCKS], unsigned n) {
+    see_signals(seen);
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(records[i].completed, 1);
+        assert_int_equal(records[i].status, 0);
+        assert_int_equal(*counter_of(i), 1);
+        for (unsigned k = 0; k < BLOCK; k++)
+            assert_int_equal(block_of(&b->remote, i)[k], 0xEE);
+    }
+    assert_int_equal(a->fabric.out, 0);
+    assert_int_equal(a->local.users, 0);
+    assert_int_equal(verbs_of(a)->pairs[0]->ordered, 0);
+}
+
+static unsigned nsignalled; /* requests of a that report their end */
+static int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+
+static int count_signalled(struct ibv_qp *qp, struct ibv_send_wr *request,
+                           struct ibv_send_wr **bad) {
+    for (const struct ibv_send_wr *at = request; at != NULL; at = at->next)
+        nsignalled += verbs_of(a)->pairs[0]->sender == qp && (at->send_flags & IBV_SEND_SIGNALED);
+    return post_send(qp, request, bad);
+}
+
+/* A write of so many segments, each with its signal, posted in one batch or each by itself. Counts
+ * what a's card is asked and tells. */
+static void count_signals(unsigned segments, bool apart, unsigned how, unsigned doorbells,
+                          unsigned requests, unsigned completions) {
+    struct record records[BLOCKS];
+    bool seen[BLOCKS] = {false};
+    const struct tug_verbs *verbs = verbs_of(a);
+    memset(b->remote.base, 0, MEMORY);
+    const uint64_t chains = verbs->chains, posted = verbs->posted;
+    nsignalled = 0;
+    for (unsigned n = 0; n < segments; n++) {
+        post_signalled(n, b->remote.rkeys[0], how, &records[n]);
+        if (apart || n + 1 == segments)
+            tug_fabric_flush(&a->fabric);
+        while (apart && a->fabric.out > 0)
+            round_both();
+    }
+    finish();
+    assert_signals(records, seen, segments);
+    assert_int_equal(verbs->chains - chains, doorbells);
+    assert_int_equal(verbs->posted - posted, requests);
+    assert_int_equal(nsignalled, completions);
+}
+
+/* The table of docs/adding-a-transport.md; and where the signal waits for the write's end. */
+static void signals_counted(void **state) {
+    (void)state;
+    begin_signals();
+    post_send = verbs_of(a)->device.context->ops.post_send;
+    verbs_of(a)->device.context->ops.post_send = count_signalled;
+    for (unsigned n = 1; n <= 16; n *= 4) {
+        count_signals(n, false, AHEAD, 1, n + 1, n);
+        count_signals(n, true, AHEAD, n, 2 * n, n);
+        count_signals(n, true, 0, 2 * n, 2 * n, 2 * n);
+    }
+    verbs_of(a)->device.context->ops.post_send = post_send;
+}
+
+/* The peer refuses one of three writes whose signals share a packet, which may rest. */
+static void refused_write(unsigned how) {
+    struct record records[3], message;
+    bool seen[BLOCKS] = {false};
+    begin_signals();
+    const unsigned before = b->messages;
+    post_signalled(0, b->remote.rkeys[0], how, &records[0]);
+    post_signalled(1, b->remote.rkeys[0] ^ 0x5a5a00, how, &records[1]);
+    post_signalled(2, b->remote.rkeys[0], how, &records[2]);
+    tug_fabric_flush(&a->fabric);
+    while (records[1].completed == 0)
+        round_both();
+    assert_true(a->fabric.resting <= 2);
+    while (a->fabric.out > a->fabric.resting)
+        round_both();
+    post_message(a, 8, &message);
+    tug_packets_ask(&a->packets);
+    finish();
+    assert_int_equal(a->fabric.resting, 0);
+    see_signals(seen);
+    for (unsigned n = 0; n < 3; n++) {
+        assert_int_equal(records[n].completed, 1);
+        assert_int_equal(records[n].status, n == 1 ? TUG_ERR_KEY : 0);
+        assert_int_equal(*counter_of(n), n != 1);
+    }
+    assert_int_equal(b->messages - before, 1);
+    assert_int_equal(a->fabric.out + a->local.users, 0);
+    assert_false(a->streams[1]->lost || b->streams[0]->lost);
+}
+
+static void signal_of_a_refused_write(void **state) {
+    (void)state;
+    refused_write(AHEAD);
+}
+
+static void late_signal_of_a_refused_write(void **state) {
+    (void)state;
+    refused_write(AHEAD | LATE);
+}
+
+/* What a sender tells is held back until the end of a message is among it: then it is told instead
+ * that the peer does not answer the first of these requests. */
+static uint32_t unlucky;
+static uint64_t unlucky_first;
+static int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
+
+static int poll_unlucky(struct ibv_cq *cq, int most, struct ibv_wc *found) {
+    const int n = poll_cq(cq, most, found);
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        struct ibv_wc completion = found[i];
+        if (completion.qp_num == unlucky && !(completion.wr_id & TUG_REQUEST_RECEIVES)) {
+            if (unlucky_first == 0)
+                unlucky_first = completion.wr_id;
+            if (!(completion.wr_id & TUG_SLOT_MESSAGE))
+                continue;
+            completion.wr_id = unlucky_first;
+            completion.status = IBV_WC_RETRY_EXC_ERR;
+            unlucky = 0;
+        }
+        found[kept++] = completion;
+    }
+    return kept;
+}
+
+static void use_memory(void) {
+    for (unsigned n = 0; n < 8; n++)
+        memset(block_of(&b->remote, n), 0xEE, BLOCK);
+}
+
+/* All of it has been done when the sender is lost, and its owner does not know. asked: before the
+ * peer has looked at what has come. */
+static void signals_done_unseen(bool asked) {
+    struct record records[8];
+    bool seen[BLOCKS] = {false};
+    const unsigned char *last = block_of(&b->remote, 7) + BLOCK - 1;
+    begin_signals();
+    const struct tug_verbs_pair *pair = verbs_of(a)->pairs[0];
+    struct ibv_context *device = verbs_of(a)->device.context;
+    poll_cq = device->ops.poll_cq;
+    device->ops.poll_cq = poll_unlucky;
+    unlucky = pair->sender->qp_num;
+    unlucky_first = 0;
+    block_of(&a->local, 7)[BLOCK - 1] = 1;
+    for (unsigned n = 0; n < 8; n++)
+        post_good(n, &records[n]);
+    tug_fabric_flush(&a->fabric);
+    while (asked && *(const volatile unsigned char *)last == 0)
+        ;
+    if (asked)
+        use_memory(); /* as who sees the signals does */
+    while (!asked && *counter_of(7) == 0)
+        (void)tug_fabric_poll(&b->fabric);
+    see_signals(seen);
+    const uint64_t posted = verbs_of(a)->posted;
+    while (pair->phase == TUG_PAIR_UP)
+        (void)tug_fabric_poll(&a->fabric);
+    device->ops.poll_cq = poll_cq;
+    if (asked) {
+        assert_int_equal(pair->ordered, 8);
+        assert_true(fake_poll(&b->out.wire));
+        for (unsigned n = 0; n < 8; n++) {
+            assert_int_equal(*counter_of(n), 0);
+            seen[n] = true;
+        }
+    }
+    finish();
+    assert_signals(records, seen, 8);
+    assert_true(verbs_of(a)->posted - posted <= 4); /* messages, and no write */
+    assert_ptr_equal(a->streams[1]->wire, view_of(a));
+}
+
+static void signals_done_and_seen(void **state) {
+    (void)state;
+    signals_done_unseen(false);
+}
+
+static void signals_done_when_asked(void **state) {
+    (void)state;
+    signals_done_unseen(true);
+}
+
+/* Senders are lost in all states, some at the peer's end; the writes go on with the next one, or,
+ * in the end, by the next row, each ahead of its signal. */
+static void signals_survive(void (*lose)(const struct side *), bool at_the_end) {
+    struct record records[BLOCKS], message;
+    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
+    for (unsigned round = 0; round < 8; round++) {
+        bool seen[BLOCKS] = {false};
+        if (round == 0)
+            begin_signals();
+        memset(b->remote.base, 0, MEMORY);
+        for (unsigned n = 0; n < BLOCKS; n++) {
+            const struct tug_verbs_pair *there = verbs_of(b)->pairs[0];
+            post_good(n, &records[n]);
+            if ((n + round) % 3 == 0)
+                tug_fabric_flush(&a->fabric);
+            if ((n + round) % 4 == 0)
+                (void)tug_fabric_poll((n + round) % 8 == 0 ? &a->fabric : &b->fabric);
+            see_signals(seen);
+            if ((n + round) % 7 != 0 || at_the_end || verbs_of(a)->pairs[0]->failed > 0)
+                continue; /* two in a row, and it would go by the next row */
+            if (n % 2 == 0)
+                break_pair(a);
+            else if (there->server != NULL)
+                tug_ibv.modify_qp(there->server, &broken, IBV_QP_STATE);
+            post_message(a, 8, &message);
+            tug_fabric_flush(&a->fabric);
+            for (unsigned k = 0; k < round; k++)
+                round_both();
+        }
+        if (at_the_end && round == 4)
+            lose(a);
+        finish();
+        assert_signals(records, seen, BLOCKS);
+    }
+    assert_false(a->streams[1]->lost || b->streams[0]->lost);
+}
+
+static void signals_of_lost_senders(void **state) {
+    (void)state;
+    signals_survive(NULL, false);
+    assert_ptr_equal(a->streams[1]->wire, view_of(a));
+}
+
+static void signals_of_a_lost_device(void **state) {
+    (void)state;
+    signals_survive(lose_device, true);
+    assert_ptr_equal(a->streams[1]->wire, &a->out.wire);
+}
+
+static void signals_of_lost_queue_pairs(void **state) {
+    (void)state;
+    signals_survive(lose_queue_pairs, true);
+    assert_ptr_equal(a->streams[1]->wire, &a->out.wire);
+}
+
 int main(int argc, char **argv) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -596,6 +900,14 @@ int main(int argc, char **argv) {
         CASE(packet_gone),
         CASE(arrived_unseen),
         CASE(sleeps),
+        CASE(signals_counted),
+        CASE(signal_of_a_refused_write),
+        CASE(late_signal_of_a_refused_write),
+        CASE(signals_done_and_seen),
+        CASE(signals_done_when_asked),
+        CASE(signals_of_lost_senders),
+        CASE(signals_of_a_lost_device),
+        CASE(signals_of_lost_queue_pairs),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -17,6 +17,8 @@
     { 1, 0, 0, 0 }
 #define SUB_FLAG                                                                                   \
     { 3, 0, 0, 0 }
+#define SUB_SIGNAL                                                                                 \
+    { 7, 0, 0, 0 }
 #define SUB_ANY                                                                                    \
     { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX }
 #define SUB_SOME                                                                                   \
@@ -50,7 +52,7 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_SOME},
     [TUG_RECORD_AM_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_WORDS},
     [TUG_RECORD_LONG_WRITE] = {0, TUG_PACKET_KIND, SUB_FLAG},
-    [TUG_RECORD_SIGNAL] = {0, TUG_PACKET_KIND, SUB_FLAG},
+    [TUG_RECORD_SIGNAL] = {0, TUG_PACKET_KIND, SUB_SIGNAL},
     [TUG_RECORD_SIGNAL_AM] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_PART] = {TUG_RECORD_DATA_MOST, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_LONG_PART] = {0, TUG_PACKET_KIND, SUB_ANY},
@@ -204,6 +206,19 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
     if (next != end || !trails(end, is_long, header->trailer))
         return TUG_PACKET_LENGTH;
     return numbered && !requests ? TUG_PACKET_KIND : TUG_PACKET_GOOD;
+}
+
+bool tug_packet_void_signal(void *memory, size_t bytes, uint32_t tag) {
+    for (size_t at = sizeof(struct tug_packet_header);
+         at + sizeof(struct tug_record_head) <= bytes;) {
+        struct tug_record_head *head = (struct tug_record_head *)((unsigned char *)memory + at);
+        if (head->kind == TUG_RECORD_SIGNAL && head->tag == tag && head->sub == 0) {
+            head->sub = TUG_SIGNAL_VOID;
+            return true;
+        }
+        at += step_of(head);
+    }
+    return false;
 }
 
 /* On a fault the header stands in the reader if there are as many bytes, for those who want to say

@@ -45,7 +45,7 @@
  *   AM           handler     -                                  yes
  *   CALL         handler     -                                  yes
  *   LONG_WRITE   signalled   key, offset, bytes                 behind the packet
- *   SIGNAL       trails      key, offset, value                 -
+ *   SIGNAL       (below)     key, offset, value                 -
  *   SIGNAL_AM    handler     -                                  yes
  *   PART         handler     head (2 words), position           yes
  *   LONG_PART    handler     head (2 words), position, bytes    behind the packet
@@ -86,8 +86,8 @@
  *
  * A SIGNAL adds its value to an integer of 8 bytes, a SIGNAL_AM is a message; neither is done if
  * one of the writes since the last of them that say that they are signalled (sub is 1) has failed.
- * One that trails (sub is 1) is that of the LONG_WRITE which ends its packet, and is done when its
- * data have come.
+ * A SIGNAL that trails (sub is 1) is that of the LONG_WRITE which ends its packet, and is done when
+ * its data have come. One that is void (sub is 2) has been recalled by its sender, and is not done.
  *
  * A READ may ask for a part of its operation, at that position; DATA or LONG_DATA brings the part,
  * DATA alone says that it could not be read. A CALL is answered by DATA, at position 0, when the
@@ -107,7 +107,7 @@
 #include "base/copy.h"
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 10
+#define TUG_PACKET_VERSION 11
 #define TUG_PACKET_REQUESTS 1
 #define TUG_PACKET_LATE 2
 #define TUG_PACKET_ASKS 4
@@ -153,6 +153,9 @@ enum tug_record_kind {
     TUG_RECORD_REFUSED,
     TUG_RECORD_KINDS
 };
+
+#define TUG_SIGNAL_TRAILS 1
+#define TUG_SIGNAL_VOID 2
 
 struct tug_record_head {
     uint8_t kind;
@@ -280,7 +283,7 @@ static inline uint64_t *tug_packet_sign(struct tug_packet *packet, uint32_t tag)
     unsigned char *last = packet->memory + packet->used - write;
     memmove(last + signal, last, write);
     struct tug_record_head *head = (struct tug_record_head *)last;
-    *head = (struct tug_record_head){TUG_RECORD_SIGNAL, 1, 0, tag};
+    *head = (struct tug_record_head){TUG_RECORD_SIGNAL, TUG_SIGNAL_TRAILS, 0, tag};
     packet->used += (uint32_t)signal;
     packet->capacity = packet->used;
     packet->is_signed = true;
@@ -416,6 +419,10 @@ static inline void tug_packet_end(struct tug_packet *packet, uint32_t source, ui
                                        .trailer = packet->trailer};
     memcpy(packet->memory, &header, sizeof(header));
 }
+
+/* The SIGNAL of that tag in a packet of our own, of so many bytes, which has been ended or is still
+ * being filled, becomes void. False: there is none. */
+bool tug_packet_void_signal(void *memory, size_t bytes, uint32_t tag);
 
 /* ---- reading ---- */
 

@@ -219,6 +219,7 @@ void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->ended = tug_packets_ended;
     wire->yields = tug_packets_yields;
     wire->moves = tug_packets_moves;
+    wire->recalls = tug_packets_recall;
     packets->wires[packets->nwires++] = wire;
     packets->hears_words |= wire->row->told != NULL;
     packets->batches |= wire->row->flush != NULL;

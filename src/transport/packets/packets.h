@@ -413,6 +413,10 @@ static inline uint64_t tug_read_cost(const struct tug_stream *stream, uint64_t p
  * Holder only. */
 bool tug_packets_keep_order(struct tug_packets *packets, const struct tug_operation *write);
 
+/* Do packets go to the peer by that wire, and is that settled? Not to this process, where it hands
+ * itself what is for it. Holder only. */
+bool tug_packets_go_by(struct tug_packets *packets, uint32_t peer, const void *wire);
+
 /* Takes an operation over. */
 void tug_packets_post(struct tug_packets *packets, struct tug_operation *operation);
 
@@ -497,6 +501,9 @@ void tug_packets_settled(void *receiver, uint32_t peer, bool by_wire);
 
 /* packets.c: what a wire calls when the way to a peer, or from it, has ended. */
 void tug_packets_ended(void *receiver, uint32_t peer);
+
+/* stream.c: what a wire calls when the write of a signal does not go ahead of it, see wire.h. */
+void tug_packets_recall(void *receiver, struct tug_operation *signal);
 
 /* packets.c: what a wire calls when it goes on by the next row, see wire.h. */
 uint32_t tug_packets_yields(void *receiver, uint32_t peer);

@@ -106,7 +106,9 @@ static void serve(struct tug_packets *packets, struct tug_stream *stream,
                              : TUG_ERR_INVALID;
         break;
     case TUG_RECORD_SIGNAL:
-        if (record->sub != 0) {
+        if (record->sub == TUG_SIGNAL_VOID)
+            return;
+        if (record->sub == TUG_SIGNAL_TRAILS) {
             if (!tug_trailer_sign(stream, record))
                 refuse(packets, stream, "two signals for the data that follow");
             return;

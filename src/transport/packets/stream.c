@@ -420,6 +420,55 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
             tug_transports[i]->lost(fabric->states[i], stream->peer);
 }
 
+/* ---- signals that are recalled ---- */
+
+/* Takes the operation out of a list of tags, if it is there. last: of the list, NULL: nobody needs
+ * it. */
+static bool take_out(struct tug_fabric *fabric, uint32_t *first, uint32_t *last, uint32_t tag) {
+    uint32_t *at = first, before = TUG_NO_TAG;
+    while (*at != TUG_NO_TAG && *at != tag) {
+        before = *at;
+        at = &fabric->operations[*at].next;
+    }
+    if (*at == TUG_NO_TAG)
+        return false;
+    *at = fabric->operations[tag].next;
+    if (last != NULL && *last == tag)
+        *last = before;
+    return true;
+}
+
+/* Of a packet that has been sent and is not acknowledged; one that rests has one operation less
+ * that does. */
+static void take_out_of_sent(struct tug_packets *packets, struct tug_stream *stream, uint32_t tag) {
+    for (uint64_t number = stream->acked + 1; number <= stream->number; number++) {
+        const uint64_t at = number % TUG_STREAM_WINDOW;
+        if (!take_out(packets->fabric, &stream->sent_first[at], NULL, tag))
+            continue;
+        if (stream->sent_late[at])
+            atomic_fetch_sub(&packets->fabric->resting, 1);
+        return;
+    }
+}
+
+void tug_packets_recall(void *receiver, struct tug_operation *signal) {
+    struct tug_packets *packets = receiver;
+    struct tug_fabric *fabric = packets->fabric;
+    struct tug_stream *stream = packets->streams[signal->peer];
+    const uint32_t tag = tug_fabric_tag(fabric, signal);
+    if (!take_out(fabric, &stream->waiting_first, &stream->waiting_last, tag)) {
+        if (stream->requests != NULL)
+            (void)tug_packet_void_signal(stream->requests->packet.memory,
+                                         stream->requests->packet.used, tag);
+        for (struct tug_buffer *buffer = stream->unsent_first; buffer != NULL;
+             buffer = buffer->next)
+            (void)tug_packet_void_signal(buffer->packet.memory, buffer->packet.used, tag);
+        if (!take_out(fabric, &stream->open_first, &stream->open_last, tag))
+            take_out_of_sent(packets, stream, tag);
+    }
+    signal->scratch = 0;
+}
+
 /* ---- answers ---- */
 
 uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigned kind, int status,

@@ -98,6 +98,11 @@ struct tug_wire {
      * their order, linked by next, from the wire's pool. Told by polls only. */
     uint32_t (*yields)(void *receiver, uint32_t peer);
     void (*moves)(void *receiver, uint32_t peer, uint32_t taken, struct tug_buffer *back);
+    /* A signal whose write has been posted by this wire's row (post_signalled in transport.h) and
+     * has failed, or goes by another one: it is in no packet any more, but void
+     * (tug_packet_void_signal()) in those that the wire has, and the caller ends it or posts it
+     * again. It has not come to the peer. May be called at any time. */
+    void (*recalls)(void *receiver, struct tug_operation *signal);
     void *receiver;
 };
 

@@ -378,6 +378,13 @@ bool tug_packets_keep_order(struct tug_packets *packets, const struct tug_operat
     return tug_stream_to(packets, write->peer) != NULL;
 }
 
+bool tug_packets_go_by(struct tug_packets *packets, uint32_t peer, const void *wire) {
+    if (is_here(packets->fabric, peer))
+        return false;
+    const struct tug_stream *stream = tug_stream_to(packets, peer);
+    return stream != NULL && stream->settled && !stream->lost && stream->wire == wire;
+}
+
 /* A message or signal to oneself needs no packet. */
 static void deliver_here(struct tug_packets *packets, struct tug_operation *operation) {
     struct tug_fabric *fabric = packets->fabric;

@@ -99,7 +99,7 @@ static void end(void *value, void *d) {
         at = &(*at)->next;
     *at = contact->next;
     verbs->words -= contact->word != TUG_WORD_NONE;
-    verbs->yields -= contact->yields;
+    verbs->yields -= (uint32_t)contact->yields + (uint32_t)contact->answers;
     tug_verbs_contact_moved(contact);
     if (pair->phase == TUG_PAIR_ASKED && pair->asker == contact) {
         tug_verbs_pair_drop_sender(verbs, pair); /* the answer does not come */

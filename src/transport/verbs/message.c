@@ -309,6 +309,17 @@ void tug_verbs_message_again(struct tug_verbs *verbs, struct tug_verbs_pair *pai
     pair->urgent = true;
 }
 
+/* A slot without a message may have been one of this context, and is not read any more. */
+void tug_verbs_messages_void(const struct tug_verbs_view *view, uint32_t tag) {
+    const struct tug_verbs_messages *messages = view->verbs->messages;
+    for (uint32_t slot = 0; slot < TUG_VERBS_SENDS; slot++) {
+        unsigned char *memory = send_memory(messages, slot);
+        if (messages->bytes[slot] > 0 &&
+            ((const struct tug_packet_header *)memory)->context == view->wire.fabric->id)
+            (void)tug_packet_void_signal(memory, messages->bytes[slot], tag);
+    }
+}
+
 void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     if (verbs->messages == NULL)
         return;

@@ -12,7 +12,7 @@
 #include "transport/verbs/private.h"
 
 #define MAGIC 0x54
-#define VERSION 4
+#define VERSION 5
 /* 4.096 us x 2^17: half a second to an acknowledgement, six times more, then the peer is lost.
  * (Seven would mean for ever on Soft-RoCE.) */
 #define ACK_TIMEOUT 17
@@ -33,14 +33,16 @@ struct hello {
     uint64_t id;     /* of the process that says it, on that rail */
     uint32_t qpn;
     uint32_t psn;
+    uint32_t last;  /* in an ANSWER and a MOVED: the number of the last message taken */
     uint32_t first; /* in an ASK: the number of the next message; in a MOVED: packets taken */
     uint16_t lid;
     uint8_t mtu;
     uint8_t reads; /* in an ASK: wanted at most; in an ANSWER: granted */
     uint8_t gid[16];
+    uint32_t unused;
 };
 
-_Static_assert(sizeof(struct hello) == 48, "no holes");
+_Static_assert(sizeof(struct hello) == 56, "no holes");
 _Static_assert(sizeof(struct hello) <= TUG_CONTROL_MAX, "fits a control message");
 
 /* ---- the table ---- */
@@ -322,15 +324,14 @@ static struct ibv_qp *make_server(struct tug_verbs *verbs, struct tug_verbs_pair
 }
 
 /* Makes the server that the peer asks for, in the place of an older one. */
-static struct hello serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
-                          const struct hello *ask) {
+static void serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair, const struct hello *ask) {
     retire_server(verbs, pair);
-    const uint32_t psn = ++verbs->numbers * 0x9e3779b1u >> 8;
+    pair->server_psn = ++verbs->numbers * 0x9e3779b1u >> 8;
     pair->served = ask->number;
     pair->told = false;
     pair->heard = ++verbs->uses;
     pair->first = ask->first;
-    pair->server = make_server(verbs, pair, ask, psn);
+    pair->server = make_server(verbs, pair, ask, pair->server_psn);
     if (pair->server == NULL)
         tug_warn_once(
             "verbs: %s has no connection left for what rank %u asks for, so its work takes other "
@@ -338,7 +339,14 @@ static struct hello serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
             verbs->device.name, tug_verbs_rank(pair));
     else if (++verbs->nservers > tug_settings.verbs_pairs)
         shed_server(verbs, pair);
-    return hello_of(verbs, pair->server != NULL ? ANSWER : REFUSE, ask->number, pair->server, psn);
+}
+
+/* What the peer is told then. */
+static struct hello answer_of(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
+    struct hello answer = hello_of(verbs, pair->server != NULL ? ANSWER : REFUSE, pair->served,
+                                   pair->server, pair->server_psn);
+    answer.last = pair->received;
+    return answer;
 }
 
 static void forget_deadline(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
@@ -419,6 +427,7 @@ static void moved(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
     contact->pair->lost = false;
     contact->taken = answer->first;
     tug_verbs_say(contact, TUG_WORD_MOVES);
+    tug_verbs_received(verbs, contact->pair, answer->last);
     tug_verbs_pass_waiting(verbs, contact->pair);
 }
 
@@ -438,9 +447,17 @@ static void yield(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
 static void answer_move(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
     const struct tug_wire *wire = &contact->view->wire;
     struct hello answer = hello_of(verbs, MOVED, contact->pair->served, NULL, 0);
+    answer.last = contact->pair->received;
     answer.first = wire->yields != NULL ? wire->yields(wire->receiver, contact->rank) : 0;
     contact->yields = !say(contact, &answer) && !contact->gone;
     verbs->yields -= !contact->yields;
+}
+
+static void answer_ask(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
+    const struct hello answer = answer_of(verbs, contact->pair);
+    contact->answers = false;
+    verbs->yields--;
+    (void)say(contact, &answer);
 }
 
 bool tug_verbs_pairs_yield(struct tug_verbs *verbs) {
@@ -448,9 +465,12 @@ bool tug_verbs_pairs_yield(struct tug_verbs *verbs) {
         return false;
     for (uint32_t i = 0; i < verbs->npairs && verbs->yields > 0; i++)
         for (struct tug_verbs_contact *contact = verbs->pairs[i]->contacts; contact != NULL;
-             contact = contact->next)
+             contact = contact->next) {
             if (contact->yields)
                 answer_move(verbs, contact);
+            if (contact->answers)
+                answer_ask(verbs, contact);
+        }
     return true;
 }
 
@@ -470,6 +490,7 @@ static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
         pair->phase = TUG_PAIR_UP;
         pair->was_up = true;
         pair->lost = false;
+        tug_verbs_received(verbs, pair, answer->last);
         tug_verbs_say_leads(pair);
         tug_verbs_touch(verbs, pair);
         return;
@@ -530,7 +551,8 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     ask.first = first_of(verbs, pair);
     pair->asker = contact;
     if (pair->id == verbs->id) {
-        struct hello answer = serve(verbs, pair, &ask);
+        serve(verbs, pair, &ask);
+        const struct hello answer = answer_of(verbs, pair);
         answered(verbs, pair, &answer);
         return;
     }
@@ -559,13 +581,16 @@ static bool is_hello(const struct tug_verbs_view *view, uint32_t peer, const voi
 }
 
 /* A question older than the last one is of a sender that is gone. */
-static void asked(struct tug_verbs *verbs, const struct tug_verbs_contact *contact,
+static void asked(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
                   const struct hello *ask) {
     struct tug_verbs_pair *pair = contact->pair;
     if (pair->served != 0 && (int32_t)(ask->number - pair->served) <= 0)
         return;
-    const struct hello answer = serve(verbs, pair, ask);
-    (void)say(contact, &answer);
+    serve(verbs, pair, ask);
+    verbs->yields += !contact->answers;
+    contact->answers = true;
+    if (verbs->retired == NULL)
+        answer_ask(verbs, contact);
 }
 
 void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,

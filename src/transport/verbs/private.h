@@ -8,6 +8,7 @@
  *   pair.c            one peer: connections, made on first use, mended after errors, closed
  *   queue.c           operations to work requests, chains, completions
  *   message.c         packets to and from the peers
+ *   signal.c          writes whose signals go right behind them
  *   watch.c           what the watcher does, who sleeps for the engine
  *   endpoint.c        what a process has once for each rail: the device, its queues
  *   rails.c           several ports, and the shares of a long operation that go by them
@@ -37,9 +38,10 @@
  *
  *      asker                                              asked
  *      sender made      -- ASK number, address -->        server made and ready
- *      ready, posts     <-- ANSWER number, address --
+ *      ready, posts     <-- ANSWER number, address, last message taken --
  *
- * A process that asks again has lost its sender: the old server goes. A sender has a new number
+ * A process that asks again has lost its sender: the old server goes, and the answer waits until
+ * what has come by it has been taken. A sender has a new number
  * each time it is made, greater than those before, so that a late answer or question is known as
  * such.
  *
@@ -66,7 +68,7 @@
  * comes by the old one any more and the peer has said how many packets it has taken.
  *
  *      sender dropped   -- MOVE number -->                takes what has come, and drops the server
- *      by the next row  <-- MOVED number, taken --        (in each context with packets)
+ *      by the next row  <-- MOVED number, taken, last --  (in each context with packets)
  *
  * The packets of a context that have moved stay with that row; operations, and contexts that are
  * made later, come back when the pair is not closed any more.
@@ -271,6 +273,7 @@ struct tug_verbs_contact {
     bool gone;                      /* nothing can be asked by this context any more */
     bool moving;                    /* the pair moves, and this one is not done */
     bool yields;                    /* the peer moves, and is to be told what has been taken */
+    bool answers;                   /* it has asked, and is to be answered when all has been */
     uint32_t taken;                 /* TUG_WORD_MOVES: packets that the peer has taken */
 };
 
@@ -287,7 +290,7 @@ struct tug_verbs_pair {
     uint8_t failed;  /* so many senders in a row failed, and this one has done nothing yet */
     bool urgent;     /* a large operation or a message is among those that wait */
     bool told;       /* the peer has been told to close its sender if it is idle */
-    uint32_t psn;
+    uint32_t psn, server_psn;
     uint32_t most_inline;
     uint64_t deadline_ns; /* when a peer that was lost before must have answered; 0: no limit */
     uint64_t closed_ns;   /* until then no connection can be had; 0: nobody knows */
@@ -300,6 +303,7 @@ struct tug_verbs_pair {
     struct tug_verbs_pair *next_touched; /* or the next spare one */
     uint32_t head, tail; /* numbers: operations that wait, in order; TUG_NO_TAG: none */
     uint32_t waiting;    /* operations that wait */
+    uint32_t ordered;    /* of these, those that messages must not overtake: TUG_WRITE_AHEAD */
     uint32_t message_first, message_last; /* messages that wait, or TUG_NO_MESSAGE */
     uint32_t messages;                    /* in slots */
     uint32_t numbered, received;          /* numbers of the last messages to and from the peer */
@@ -356,7 +360,7 @@ struct tug_verbs {
 
     struct tug_verbs_messages *messages; /* NULL: it carries no packets */
     uint32_t words;                      /* contacts with one */
-    uint32_t yields;                     /* contacts that do */
+    uint32_t yields;                     /* contacts that do, or that answer */
     struct tug_verbs_retired *retired;
 
     struct ibv_send_wr *chain;                 /* [TUG_VERBS_DEPTH] being built */
@@ -458,7 +462,8 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint64_t until_ns);
 /* The contact is done with moving, or cannot be. */
 void tug_verbs_contact_moved(struct tug_verbs_contact *contact);
-/* Answers peers that move, once all has been taken that came by their old senders. */
+/* Answers peers that move, or have asked anew, once all has been taken that came by their old
+ * senders. */
 bool tug_verbs_pairs_yield(struct tug_verbs *verbs);
 /* A message from that rank of the context, whose view of the first rail it is. */
 void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,
@@ -496,6 +501,9 @@ bool tug_verbs_poll(struct tug_verbs *verbs);
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status);
 /* Everything that waits for the pair is handed on to the next row. */
 void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
+/* The last message that the peer has taken by old senders is that one: writes that wait to start
+ * again and are known by that to have been done, are done. */
+void tug_verbs_received(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t number);
 /* Operations of the view that are not complete, which there should be none of, are forgotten. */
 void tug_verbs_forget(struct tug_verbs_view *view);
 
@@ -508,6 +516,22 @@ bool tug_verbs_cut(struct tug_verbs_view *view, struct tug_operation *operation)
 /* The view's rail has no way to the peer: another one takes the operation, if it is a share and
  * there is one that it has not been at. */
 bool tug_verbs_share_goes_on(struct tug_verbs_view *view, struct tug_operation *operation);
+
+/* ---- writes whose signals go right behind them ---- */
+
+/* As in a row. */
+bool tug_verbs_post_signalled(void *state, struct tug_operation *write,
+                              struct tug_operation *signal);
+/* The write, which is TUG_WRITE_AHEAD, has ended: with an error, before messages go again; or well,
+ * when that is told right behind this. Returns what it ends with. */
+int tug_verbs_signalled_ends(struct tug_verbs_view *view, struct tug_operation *write, int status);
+/* It is about to go by another row. */
+void tug_verbs_signalled_passes(struct tug_verbs_view *view, struct tug_operation *write);
+/* It was under way at that slot of a sender that has failed, and starts again. */
+void tug_verbs_signalled_again(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair,
+                               struct tug_operation *write, uint32_t at);
+/* Has it been done, as the peer has taken the message of that number? */
+bool tug_verbs_signalled_came(struct tug_operation *write, uint32_t received);
 
 /* ---- messages ---- */
 
@@ -530,6 +554,8 @@ uint32_t tug_verbs_message_fill(struct tug_verbs *verbs, struct tug_verbs_pair *
 /* A message that was under way has arrived; or it waits again, ahead of the others. */
 void tug_verbs_message_arrived(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot);
 void tug_verbs_message_again(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot);
+/* The context's signal of that tag is void in messages that have not arrived for certain. */
+void tug_verbs_messages_void(const struct tug_verbs_view *view, uint32_t tag);
 /* A receive has ended. */
 void tug_verbs_message_came(struct tug_verbs *verbs, const struct ibv_wc *completion);
 /* Posts the receives again that have been taken. */

@@ -54,8 +54,17 @@ static bool is_atomic(const struct tug_operation *operation) {
     return operation->kind == TUG_OPERATION_FETCH || operation->kind == TUG_OPERATION_COMPARE;
 }
 
+/* Has its signal been posted, too? */
+static bool is_ahead(const struct tug_operation *operation) {
+    return operation->kind == TUG_OPERATION_WRITE && (operation->op & TUG_WRITE_AHEAD);
+}
+
 static void finish(struct tug_verbs *verbs, uint32_t number, int status) {
     struct tug_operation *operation = tug_verbs_operation(verbs, number);
+    if (is_ahead(operation))
+        status = status != 0
+                     ? tug_verbs_signalled_ends(tug_verbs_view_of(verbs, number), operation, status)
+                     : operation->status; /* its signal may have ended, and may until it is told */
     operation->status = (int8_t)status;
     operation->next = TUG_NO_TAG;
     if (verbs->finished == TUG_NO_TAG)
@@ -74,6 +83,8 @@ static bool complete_finished(struct tug_verbs *verbs) {
         view->out--;
         any = true;
         tug_turns_note(&verbs->turns, &view->turn);
+        if (is_ahead(operation))
+            operation->status = (int8_t)tug_verbs_signalled_ends(view, operation, 0);
         tug_fabric_complete(view->wire.fabric, operation);
     }
     return any;
@@ -88,6 +99,8 @@ static void pass_on(struct tug_verbs_view *view, struct tug_operation *operation
                TUG_ERR_DEVICE);
         return;
     }
+    if (is_ahead(operation))
+        tug_verbs_signalled_passes(view, operation);
     if (!tug_verbs_share_goes_on(view, operation))
         tug_fabric_pass_on(view->wire.fabric, operation, TUG_BY_VERBS);
 }
@@ -104,13 +117,16 @@ static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_
         tug_verbs_operation(verbs, pair->tail)->next = number;
     pair->tail = number;
     pair->waiting++;
+    pair->ordered += is_ahead(operation);
     pair->urgent |= operation->bytes >= LARGE;
     tug_verbs_touch(verbs, pair);
 }
 
 static void take_head(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
-    pair->head = tug_verbs_operation(verbs, pair->head)->next;
+    const struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
+    pair->head = operation->next;
     pair->waiting--;
+    pair->ordered -= is_ahead(operation);
 }
 
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status) {
@@ -128,6 +144,27 @@ void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair
         take_head(verbs, pair);
         view->out--;
         pass_on(view, operation);
+    }
+}
+
+void tug_verbs_received(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t number) {
+    uint32_t *at = &pair->head, before = TUG_NO_TAG;
+    if (pair->ordered == 0)
+        return;
+    while (*at != TUG_NO_TAG) {
+        const uint32_t write = *at;
+        struct tug_operation *operation = tug_verbs_operation(verbs, write);
+        if (!is_ahead(operation) || !tug_verbs_signalled_came(operation, number)) {
+            before = write;
+            at = &operation->next;
+            continue;
+        }
+        *at = operation->next;
+        if (pair->tail == write)
+            pair->tail = before;
+        pair->waiting--;
+        pair->ordered--;
+        finish(verbs, write, 0);
     }
 }
 
@@ -277,12 +314,14 @@ static uint64_t id_of(const struct tug_verbs_pair *pair, uint32_t tag) {
 }
 
 /* Messages go ahead of operations, but for one of which a piece is under way: its pieces follow one
- * another. */
+ * another; and for writes whose signals messages may bring. */
 static bool is_message_next(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
     if (!tug_verbs_message_waits(pair))
         return false;
     if (pair->head == TUG_NO_TAG)
         return true;
+    if (pair->ordered > 0)
+        return false;
     const struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
     return operation->left == operation->bytes;
 }
@@ -322,6 +361,9 @@ static uint32_t build(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint
         if (last)
             take_head(verbs, pair);
         const bool large = verbs->pieces[n].length >= LARGE;
+        /* the message with its signal tells of it, and is short */
+        const bool is_told =
+            last && is_ahead(operation) && used + 1 < room && is_message_next(verbs, pair);
         if (large && n > 0)
             signal_end(verbs, pair, n - 1, used);
         pair->slots[(pair->sent + used++) % TUG_VERBS_DEPTH] = tag | (last ? TUG_SLOT_LAST : 0);
@@ -330,7 +372,7 @@ static uint32_t build(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint
             used += join(verbs, pair, n, used, room, &tag);
         request->wr_id = id_of(pair, tag);
         request->next = request + 1;
-        if (large || n % TUG_VERBS_SIGNAL == TUG_VERBS_SIGNAL - 1)
+        if ((large && !is_told) || n % TUG_VERBS_SIGNAL == TUG_VERBS_SIGNAL - 1)
             signal_end(verbs, pair, n, used);
     }
     verbs->chain[n - 1].next = NULL;
@@ -515,6 +557,9 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, e
         }
         operation->left = operation->bytes;
         pair->waiting++;
+        pair->ordered += is_ahead(operation);
+        if (is_ahead(operation))
+            tug_verbs_signalled_again(verbs, pair, operation, at);
         if (first == TUG_NO_TAG)
             first = number;
         else
@@ -683,9 +728,12 @@ void tug_verbs_forget(struct tug_verbs_view *view) {
         if (has_under_way(view, pair))
             break_sender(verbs, pair, NONE_AGAIN, TUG_ERR_PEER);
         take_out(view, &pair->head, &pair->tail);
-        pair->waiting = 0;
-        for (uint32_t at = pair->head; at != TUG_NO_TAG; pair->waiting++)
-            at = tug_verbs_operation(verbs, at)->next;
+        pair->waiting = pair->ordered = 0;
+        for (uint32_t at = pair->head; at != TUG_NO_TAG; pair->waiting++) {
+            const struct tug_operation *operation = tug_verbs_operation(verbs, at);
+            pair->ordered += is_ahead(operation);
+            at = operation->next;
+        }
     }
     take_out(view, &verbs->finished, &verbs->finished_tail);
     view->out = 0;

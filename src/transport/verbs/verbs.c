@@ -42,6 +42,8 @@ static void enter(void *argument) {
 
 static void take_out(void *argument) {
     struct tug_verbs_view *view = argument;
+    if (view->verbs->yields > 0)
+        (void)tug_verbs_poll(view->verbs); /* who has asked by this context is answered first */
     tug_verbs_forget(view);
     tug_verbs_contacts_end(view);
     tug_verbs_number_not(view);
@@ -380,6 +382,7 @@ const struct tug_transport tug_transport_verbs = {
     .takes = verbs_takes,
     .atomics = verbs_atomics,
     .post = verbs_post,
+    .post_signalled = tug_verbs_post_signalled,
     .flush = verbs_flush,
     .poll = verbs_poll,
     .busy = verbs_busy,
