@@ -34,7 +34,7 @@
     STAND_IN(rails_found) STAND_IN(rails_shares) STAND_IN(rails_apart) STAND_IN(rails_restart) \
     STAND_IN(rails_lost) STAND_IN(rails_first_lost) STAND_IN(rails_all_lost) \
     STAND_IN(rails_refuse_memory) STAND_IN(rails_key_ended) STAND_IN(rails_without_tags) \
-    STAND_IN(rails_wake)
+    STAND_IN(rails_wake) STAND_IN(rails_differ)
 /* clang-format on */
 
 #define CASE(name) void name(void **state);

@@ -286,3 +286,43 @@ void rails_wake(void **state) {
     assert_done(&end, 0);
     assert_settled();
 }
+
+/* A context has as many rails as that of its processes which has fewest; another one, of processes
+ * which have more, shares the endpoints and has more. */
+void rails_differ(void **state) {
+    fake_rails = 2;
+    open_devices(state, "3");
+    fake_rails = 0;
+    assert_ports("fake0", 1, "fake1", 1, 2);
+    setenv("FAKE_DEVICES", "3", 1);
+    struct fake *more[] = {fake_add(1, 0), fake_add(1, 1)};
+    unsetenv("FAKE_DEVICES");
+    struct tug_verbs_view *views[] = {ORIGIN->view, more[0]->view};
+    assert_int_equal(more[0]->view->nrails, 3);
+    for (uint32_t rail = 0; rail < 2; rail++)
+        assert_ptr_equal(more[0]->view->rails[rail]->verbs, rail_of(ORIGIN, rail));
+    struct tug_registration *here = fake_register(more[0], mine_memory, AREA);
+    struct tug_registration *there = fake_register(more[1], theirs_memory, AREA);
+    assert_int_equal(theirs->rkeys[2], 0);
+    assert_int_not_equal(there->rkeys[2], 0);
+    for (unsigned i = 0; i < 8; i++) {
+        const unsigned by = i % 2;
+        struct fake_end end;
+        uint64_t before[3];
+        for (uint32_t rail = 0; rail < 3; rail++)
+            before[rail] = more[0]->view->rails[rail]->verbs->posted;
+        fill(mine_memory, 384 * KIB, i);
+        struct fake *origin = by ? more[0] : ORIGIN;
+        fake_post(origin, fake_operation(origin, 1, TUG_OPERATION_WRITE, by ? there : theirs, 0,
+                                         by ? here : mine, 0, 384 * KIB, &end));
+        assert_true(fake_finish(10));
+        assert_done(&end, 0);
+        assert_filled(theirs_memory, 384 * KIB, i);
+        for (uint32_t rail = 0; rail < 3; rail++)
+            assert_int_equal(more[0]->view->rails[rail]->verbs->posted - before[rail],
+                             rail < views[by]->nrails);
+    }
+    fake_deregister(more[0], here);
+    fake_deregister(more[1], there);
+    assert_settled();
+}

@@ -27,9 +27,10 @@ struct fake {
 #define FAKE_PROCESSES 3
 #define FAKE_CONTEXTS 3
 extern struct fake fakes[FAKE_PROCESSES * FAKE_CONTEXTS];
-extern bool fake_hold;        /* control messages stay in the queue */
-extern bool fake_mute;        /* none can be sent */
-extern bool fake_carries;     /* when it is opened: packets go by it */
+extern bool fake_hold;      /* control messages stay in the queue */
+extern bool fake_mute;      /* none can be sent */
+extern bool fake_carries;   /* when it is opened: packets go by it */
+extern unsigned fake_rails; /* when it is opened: another process has so many; 0: nobody is asked */
 extern unsigned fake_queued;  /* control messages in the queue */
 extern unsigned fake_counted; /* control messages so far */
 
