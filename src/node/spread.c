@@ -33,10 +33,10 @@ struct look {
 
 static void see_who_waits_here(const struct tug_neighbour *neighbour, void *argument) {
     struct look *look = argument;
-    look->leaves |= neighbour->before &&
-                    tug_spread_says(atomic_load_explicit(&neighbour->page->waits,
-                                                         memory_order_relaxed),
-                                    look->core, look->now_ns);
+    look->leaves |=
+        neighbour->before &&
+        tug_spread_says(atomic_load_explicit(&neighbour->page->waits, memory_order_relaxed),
+                        look->core, look->now_ns);
 }
 
 static void see_where_it_waits(const struct tug_neighbour *neighbour, void *argument) {
