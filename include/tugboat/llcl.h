@@ -21,8 +21,11 @@
  *       queue pair of a network card, a mapping of memory that another process of the node has from
  *       MPI_Alloc_mem). tug_mem_open() does this earlier.
  *     more is under way than before: it allocates buffers for packets, and a few words for each
- * long operation. The library keeps 1 MiB of buffers. the transport "mpi" leads to the process: it
- * calls functions of the host MPI, which allocate and lock.
+ *       long operation. The library keeps 1 MiB of buffers.
+ *     the first long data go to a process from which such have come, over TCP: it makes a second
+ *       connection.
+ *     the transport "mpi" leads to the process: it calls functions of the host MPI, which allocate
+ *       and lock.
  *
  *   Errors arrive as an error code in on_complete. This holds for failures of the network and for
  *   invalid arguments: a process that does not exist, an address outside a registration, a key of

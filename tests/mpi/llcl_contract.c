@@ -11,6 +11,7 @@
 #include "llcl_check.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <unistd.h>
 
 enum { HANDLER = 9, CALL = 9, AREA = 256 * 1024, LONG = 4096, MANY = 100 };
 
@@ -127,6 +128,27 @@ static void make_lent(struct ll_memory *m, size_t bytes) {
     ll_keys(context, m);
 }
 
+/* Between nodes over TCP a second connection is made when long data have gone both ways. */
+static void exchange_long(void) {
+    const struct tug_callback count = {tug_counter_add, &counter};
+    for (int i = 0; i < 3; i++) {
+        for (int to = 0; to < check_nranks; to++, started++) {
+            struct tug_write_params write = {to,
+                                             {&memory[0].keys[to], AREA * (size_t)check_rank},
+                                             {memory[0].registration, 0},
+                                             AREA,
+                                             {NULL, NULL},
+                                             count};
+            while (!tug_try_write_async(context, &write))
+                tug_progress(context);
+        }
+        CHECK(tug_counter_wait(context, &counter, started) == 0, "long writes");
+        ll_barrier(context);
+    }
+    usleep(100000); /* the connection is there, and has been taken in */
+    ll_barrier(context);
+}
+
 static void check_refused(void) {
     static uint64_t word;
     tug_registration *registration;
@@ -155,6 +177,7 @@ int main(int argc, char **argv) {
         for (int kind = 0; kind <= LL_KINDS; kind++)
             LL_GOOD(tug_mem_open(context, &memory[kind].keys[to]));
     ll_barrier(context);
+    exchange_long();
     for (int i = 0; i < 2; i++)
         round_of_all();
     check_refused();
