@@ -58,7 +58,8 @@ static void use(int64_t *base, MPI_Win win) {
           (long long)base[3]);
 }
 
-static void come_late(int late, bool allocates, bool must_yield) {
+/* Do all who wait give their cores away often enough? */
+static bool come_late(int late, bool allocates) {
     const struct timespec sleep = {0, LATE_NS};
     MPI_Win win;
     int64_t *base;
@@ -69,17 +70,22 @@ static void come_late(int late, bool allocates, bool must_yield) {
     counted_until = now_ns() + COUNTED_NS;
     make(allocates, &base, &win);
     counted_until = 0;
-    CHECK(!must_yield || check_rank == late || yields >= YIELDS_LEAST,
-          "%s: the core was given away %llu times", allocates ? "allocate" : "create",
-          (unsigned long long)yields);
     use(base, win);
     MUST(MPI_Win_free(&win));
+    int enough = check_rank == late || yields >= YIELDS_LEAST;
+    MUST(MPI_Allreduce(MPI_IN_PLACE, &enough, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD));
+    return enough;
 }
 
 int main(int argc, char **argv) {
     bool must_yield = argc > 1 && strcmp(argv[1], "yields") == 0;
     check_begin(&argc, &argv, "late_window");
-    for (int i = 0; i < 4; i++)
-        come_late((i + 1) % check_nranks, i >= 2, must_yield);
+    for (int i = 0; i < 4; i++) {
+        int tries = 1; /* while another program has the core that is given away, it is so once */
+        while (!come_late((i + 1) % check_nranks, i >= 2) && must_yield && tries++ < 3)
+            ;
+        CHECK(tries <= 3, "%s: the core was given away %llu times, and too seldom on some rank",
+              i >= 2 ? "allocate" : "create", (unsigned long long)yields);
+    }
     return check_end();
 }
