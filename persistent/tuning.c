@@ -50,7 +50,7 @@ int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameter
         good = tug_model_read(tug_settings.tuning, parameters, why, sizeof(why)) == 0;
         if (!good && !said)
             tug_log(TUG_VERBOSE_WARN,
-                    "TUGBOAT_TUNING: %s; this job measures instead: name a file that tugboat "
+                    "TUGBOAT_TUNING: %s; this job does without it: name a file that tugboat "
                     "calibrate has written and that all ranks can read, or none",
                     why);
         said = said || !good;

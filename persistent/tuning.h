@@ -8,8 +8,8 @@
 
 /* The model's parameters of this machine: of the file that TUGBOAT_TUNING names, read by the first
  * rank, or measured shortly, or "default" where measuring tells nothing (tug_team_measures()). The
- * first rank says once if a file is no good. Collective over the
- * team, the same answer on all ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
+ * first rank says once if a file is no good. Collective over the team, the same answer on all
+ * ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameters);
 
 /* What a broadcast is chosen by: the same on all ranks. */

@@ -41,9 +41,8 @@
  *      ready, posts     <-- ANSWER number, address, last message taken --
  *
  * A process that asks again has lost its sender: the old server goes, and the answer waits until
- * what has come by it has been taken. A sender has a new number
- * each time it is made, greater than those before, so that a late answer or question is known as
- * such.
+ * what has come by it has been taken. A sender has a new number each time it is made, greater than
+ * those before, so that a late answer or question is known as such.
  *
  * Every message says the id of its process, which is random. In a context that has not heard of
  * the peer yet it may be a process that is known by another context. Where it can be none of those,

@@ -13,10 +13,10 @@
  *   done. The signal is recalled: it becomes void in packets that have not come, and ends with the
  *   write's error.
  *   The sender is lost, and nobody knows what has been done. The write must not be done again
- * behind its signal, when its memory is the peer's program's. So the peer says, with the answer to
- * the next question, which message it has taken last (ANSWER, MOVED): if it has one that was behind
- *   the write, the write has been done; if it has not, it has no signal of this write either, and
- *   the write starts again, ahead of the messages.
+ *   behind its signal, when its memory is the peer's program's. So the peer says, with the answer
+ *   to the next question, which message it has taken last (ANSWER, MOVED): if it has one that was
+ *   behind the write, the write has been done; if it has not, it has no signal of this write
+ *   either, and the write starts again, ahead of the messages.
  *   The write goes by another row. The signal is recalled, and follows its end.
  *
  * The signal may end before the write is known to have: its acknowledgement comes by another queue
