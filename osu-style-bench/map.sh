@@ -107,12 +107,15 @@ complete() {
         END { exit !found }' "$1" 2>/dev/null
 }
 
-# find_doubtful: writes $work/doubtful, what of the step is to be measured again.
+takes_doubtful() { ((doubtful && round > 1)); } # whether the round is of what is doubtful only
+
+# find_doubtful: writes $work/doubtful, what of the step is to be measured again. False: nothing.
 find_doubtful() {
     local files
     printf -v files '%s/%03d.*.csv' "$work" $step
     # shellcheck disable=SC2086 # a pattern
     awk -F, -f "$here/map_json.awk" $files 2>/dev/null | "${fields[@]}" "$here/map_doubtful.awk" >"$work/doubtful"
+    [[ -s $work/doubtful ]]
 }
 
 # is_due TABLE: whether it is to be measured now. Before the first round it is counted.
@@ -125,7 +128,7 @@ is_due() {
         [[ ${tables[*]: -1} == "$1" ]] || tables+=("$1")
         return 1
     fi
-    ((round == 1 || !doubtful)) || { find_doubtful && [[ -s $work/doubtful ]]; } || return 1
+    ! takes_doubtful || find_doubtful || return 1
     (($(left_ms) > ${took[step]:-0})) || { ((round > 1)) || unmeasured+=("$1"); return 1; }
     printf 'map: [round %d, %2d/%d] %d:%02d %s\n' $round $step $nsteps $(((SECONDS - begun) / 60)) \
         $(((SECONDS - begun) % 60)) "$1" >&2
@@ -182,13 +185,14 @@ cells() {
     local run=("$mpiexec" -n "$2" "$bench/$3" --csv "${@:6}" "$4")
     begin=$(now_ms)
     ((!crowded)) || others_start
-    if ((doubtful && round > 1)); then
+    if takes_doubtful; then
         again "${run[@]}"
-    elif ((!${apart[step]:-0})) && ! part 0 "$all"; then
-        if ((round == 1)); then apart[step]=1; else complain; fi
+    else
+        if ((!${apart[step]:-0})) && ! part 0 "$all"; then
+            if ((round == 1)); then apart[step]=1; else complain; fi
+        fi
+        ((!${apart[step]:-0})) || for i in "${!parts[@]}"; do part "$i" "${parts[i]}" || complain; done
     fi
-    ((!${apart[step]:-0} || (doubtful && round > 1))) ||
-        for i in "${!parts[@]}"; do part "$i" "${parts[i]}" || complain; done
     others_end
     took[step]=$(($(now_ms) - begin))
 }
