@@ -13,6 +13,7 @@
 #define CORES 4096
 #define LASTS_NS 2000000 /* about a time slice: who has been given none since still waits */
 #define PAUSE_NS 2000000 /* between two leaves of a thread */
+#define LOOK_NS 200000   /* between two looks of it at its neighbours: a cache miss each */
 
 uint64_t tug_spread_word(int core, uint64_t now_ns) {
     return core >= 0 && core < CORES ? (now_ns & ~(uint64_t)(CORES - 1)) | (unsigned)core : 0;
@@ -75,11 +76,15 @@ static void say(struct tug_node_page *page, uint64_t word) {
 }
 
 bool tug_spread(void) {
+    static _Thread_local uint64_t last_ns;
     struct tug_node_page *page = tug_node_page_made();
     if (page == NULL || tug_cores_crowded())
         return false;
     struct look look = {.core = sched_getcpu(), .now_ns = tug_clock_ns()};
     say(page, tug_spread_word(look.core, look.now_ns));
+    if (look.now_ns - last_ns < LOOK_NS)
+        return false;
+    last_ns = look.now_ns;
     if (!tug_neighbours_try(see_who_waits_here, &look) || !look.leaves || !leave(&look))
         return false;
     say(page, tug_spread_word(sched_getcpu(), look.now_ns));

@@ -36,7 +36,8 @@ uint64_t tug_spread_word(int core, uint64_t now_ns);
 /* Does the word say that a thread waits on that core, or did within the last 2 ms? */
 bool tug_spread_says(uint64_t word, int core, uint64_t now_ns);
 
-/* One look: this thread waits now. True: it has left a core for a neighbour who waits there. */
+/* This thread waits now: says so, and looks around, five times a millisecond at most. True: it has
+ * left a core for a neighbour who waits there. */
 bool tug_spread(void);
 
 #endif
