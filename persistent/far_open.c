@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/system_page.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
@@ -12,7 +13,6 @@
 #include "persistent/far_private.h"
 #include "tugboat/tugboat.h"
 
-#define PAGE ((size_t)4096)
 #define SLOT_LEAST ((size_t)64)
 #define SLOT_MOST ((size_t)32768)
 #define MEMORY_MOST ((size_t)4 << 20) /* of all slots that a request adds to its channel */
@@ -164,8 +164,8 @@ static struct tug_far_block *take_block(struct tug_far *far, size_t bytes) {
     struct tug_far_block *block = calloc(1, sizeof(*block));
     if (block == NULL)
         return NULL;
-    bytes = (bytes + PAGE - 1) / PAGE * PAGE;
-    block->memory = aligned_alloc(PAGE, bytes);
+    bytes = tug_page_up(bytes);
+    block->memory = aligned_alloc(tug_page_bytes(), bytes);
     if (block->memory != NULL)
         memset(block->memory, 0, bytes);
     if (block->memory == NULL ||

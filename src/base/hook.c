@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/object.h"
+#include "base/system_page.h"
 
 /* The slot of a symbol. */
 struct wanted {
@@ -67,8 +68,8 @@ static int protection_of(void **slot, const struct link_map *map) {
 
 /* The linker may have made the table read-only when it was through with it. */
 static bool write_slot(const struct tug_hook *hook, void *value) {
-    uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE);
-    void *page = (void *)((uintptr_t)hook->slot / size * size); /* NOLINT: likewise */
+    const size_t size = tug_page_bytes();
+    void *page = (void *)tug_page_down((uintptr_t)hook->slot); /* NOLINT: likewise */
     bool opens = !(hook->protection & PROT_WRITE);
     if (opens && mprotect(page, size, hook->protection | PROT_WRITE) != 0)
         return false;

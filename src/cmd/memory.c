@@ -13,6 +13,7 @@
 #include "acp/layer.h"
 #include "base/rankset.h"
 #include "base/settings.h"
+#include "base/system_page.h"
 #include "cmd/cmd.h"
 #include "engine/notes.h"
 #include "engine/ring.h"
@@ -29,7 +30,6 @@
 #define RANKS_MOST ((uint64_t)INT32_MAX)
 #define REGISTRATIONS 255 /* as the paper counts */
 #define NODE 128          /* processes of a node */
-#define PAGE ((size_t)4096)
 
 struct table {
     size_t part, total;
@@ -63,11 +63,11 @@ static void sum(struct table *table, const char *name) {
 
 /* The table is of zero pages: those become memory that hold the pointer of a peer in use. */
 static void print_pointers(struct table *table, const char *use, size_t bytes, uint32_t active) {
-    const size_t pages = (bytes + PAGE - 1) / PAGE;
+    const size_t pages = tug_page_up(bytes) / tug_page_bytes();
     char how[80];
     snprintf(how, sizeof how, "at most %zu pages in use, of %zu bytes",
              pages < active ? pages : active, bytes);
-    row(table, use, (pages < active ? pages : active) * PAGE, how);
+    row(table, use, (pages < active ? pages : active) * tug_page_bytes(), how);
 }
 
 /* What every context has. */

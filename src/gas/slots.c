@@ -8,10 +8,9 @@
  */
 #include <sys/mman.h>
 
+#include "base/system_page.h"
 #include "gas/array.h"
 #include "node/segment.h"
-
-#define SYSTEM_PAGE ((uintptr_t)4096)
 
 void tug_slots_open(struct tug_array *array, size_t taken) {
     for (size_t slot = array->nslots; slot > taken; slot--)
@@ -38,8 +37,8 @@ void tug_slot_give(struct tug_array *array, uint32_t slot) {
 /* The whole pages of the system inside. Others may lie in the neighbour, too. */
 static void trim(struct tug_array *array, uint32_t slot) {
     const uintptr_t start = (uintptr_t)tug_slot_address(array, slot);
-    const uintptr_t begin = (start + SYSTEM_PAGE - 1) / SYSTEM_PAGE * SYSTEM_PAGE;
-    const uintptr_t end = (start + array->page_bytes) / SYSTEM_PAGE * SYSTEM_PAGE;
+    const uintptr_t begin = tug_page_up(start);
+    const uintptr_t end = tug_page_down(start + array->page_bytes);
     if (array->real[slot] && begin < end &&
         /* memory of a process alone on its node is no file */
         (madvise((void *)begin, end - begin, MADV_REMOVE) == 0 ||

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
+#include "base/system_page.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/level.h"
@@ -15,8 +16,6 @@
 #include "node/page.h"
 #include "node/team.h"
 #include "transport/packets/packets.h"
-
-#define PAGE 4096
 
 static struct tug_context *contexts;
 static pthread_mutex_t contexts_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -182,7 +181,7 @@ static bool join_team(struct tug_fabric *fabric) {
 
 /* Whole pages: a device may keep them out of the children of a fork. */
 static size_t operations_bytes(uint32_t n) {
-    return (n * sizeof(struct tug_operation) + PAGE - 1) / PAGE * PAGE;
+    return tug_page_up(n * sizeof(struct tug_operation));
 }
 
 /* Zeroed, and each page there from its first use on: to touch all takes 0.3 ms, longer than the

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/descriptors.h"
+#include "base/system_page.h"
 
-#define PAGE ((size_t)4096)
 #define VIEWS_KEPT 8
 
 #ifndef MADV_POPULATE_READ /* Linux 5.14 */
@@ -86,11 +86,11 @@ static void *map_piece(struct piece *piece) {
 
 void *tug_lent_allocate(size_t bytes) {
     struct piece *piece = malloc(sizeof(*piece));
-    if (piece == NULL || bytes > PTRDIFF_MAX - PAGE) {
+    if (piece == NULL || bytes > PTRDIFF_MAX - tug_page_bytes()) {
         free(piece);
         return NULL;
     }
-    piece->bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    piece->bytes = tug_page_up(bytes);
     pthread_mutex_lock(&lock);
     void *memory = map_piece(piece);
     pthread_mutex_unlock(&lock);
@@ -247,7 +247,7 @@ unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
     if (view == NULL)
         return NULL;
     /* the first run should not be the one that finds the pages */
-    uint64_t within = offer->distance % PAGE;
+    uint64_t within = offer->distance % tug_page_bytes();
     madvise(view->base + offer->distance - within, bytes + within, MADV_POPULATE_READ);
     return view->base + offer->distance;
 }

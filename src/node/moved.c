@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/descriptors.h"
+#include "base/system_page.h"
 #include "node/lent.h"
 
-#define PAGE ((uintptr_t)4096)
 #define HEAP ((uintptr_t)64 << 20) /* glibc's heaps of threads begin at multiples */
 /* The file goes on behind the pages: a realloc() of what stays in it finds zeros there. */
 #define TAIL ((uint64_t)1 << 40)
@@ -80,7 +80,7 @@ static bool is_in_heap(uintptr_t mapped_from, uintptr_t begin) {
         return false;
     const size_t *info = (const size_t *)at; // NOLINT(performance-no-int-to-ptr)
     const size_t size = info[2], usable = info[3];
-    return size > 0 && size <= usable && usable <= HEAP && size % PAGE == 0 && usable % PAGE == 0;
+    return size > 0 && size <= usable && usable <= HEAP && (size | usable) % tug_page_bytes() == 0;
 }
 
 static const char *const not_plain = "it is not plain private memory (VmFlags)";
@@ -199,13 +199,13 @@ static bool move_there(struct tug_moved *moved) {
 
 struct tug_moved *tug_moved_take(void *address, size_t bytes, struct tug_offer *offer,
                                  const char **why) {
-    const uintptr_t distance = (uintptr_t)address % PAGE;
+    const uintptr_t distance = (uintptr_t)address % tug_page_bytes();
     struct tug_moved *moved = calloc(1, sizeof(*moved));
     *why = "no memory";
     if (moved == NULL)
         return NULL;
     *moved = (struct tug_moved){.begin = (unsigned char *)address - distance,
-                                .bytes = (distance + bytes + PAGE - 1) / PAGE * PAGE,
+                                .bytes = tug_page_up(distance + bytes),
                                 .file = TUG_OWN_NONE};
     *why = judge_all(moved->begin, moved->bytes);
     if (*why == NULL && !move_there(moved))

@@ -8,12 +8,12 @@
 #include <sys/statvfs.h>
 
 #include "base/log.h"
+#include "base/system_page.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
 #include "tugboat/tugboat.h"
 
-#define PAGE ((size_t)4096)
 #define SPARE ((size_t)256 << 10) /* for the host's own bookkeeping of a window */
 
 #ifndef MADV_POPULATE_WRITE /* Linux 5.14 */
@@ -42,7 +42,7 @@ bool tug_shm_has_room(size_t bytes, const char *what) {
 }
 
 bool tug_shm_populate(unsigned char *base, size_t bytes, const char *what) {
-    unsigned char *start = (unsigned char *)((uintptr_t)base / PAGE * PAGE);
+    unsigned char *start = (unsigned char *)tug_page_down((uintptr_t)base);
     if (bytes == 0 || madvise(start, (size_t)(base + bytes - start), MADV_POPULATE_WRITE) == 0 ||
         errno == EINVAL)
         return true;
@@ -66,11 +66,11 @@ static bool node_has_room(MPI_Comm node_comm, size_t bytes) {
 
 /* Each process asks for a page more than it needs, to start at one. */
 static size_t asked(size_t bytes) {
-    return bytes == 0 ? 0 : (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
+    return bytes == 0 ? 0 : tug_page_up(bytes) + tug_page_bytes();
 }
 
 static unsigned char *at_page(void *base) {
-    return (unsigned char *)(((uintptr_t)base + PAGE - 1) / PAGE * PAGE);
+    return (unsigned char *)tug_page_up((uintptr_t)base);
 }
 
 /* Finds the parts of all processes, as mapped here. */
@@ -118,8 +118,8 @@ int tug_segment_make(MPI_Comm all, MPI_Comm node_comm, size_t bytes, struct tug_
 int tug_segment_reserve(MPI_Comm all, MPI_Comm node_comm, size_t bytes, size_t real,
                         struct tug_segment *segment) {
     *segment = (struct tug_segment){.win = MPI_WIN_NULL};
-    if (!tug_all_agree(all,
-                       bytes <= PTRDIFF_MAX - 2 * PAGE && node_has_room(node_comm, asked(real))))
+    if (!tug_all_agree(all, bytes <= PTRDIFF_MAX - 2 * tug_page_bytes() &&
+                                node_has_room(node_comm, asked(real))))
         return TUG_ERR_NO_MEMORY;
     if (!tug_all_agree(all, make(node_comm, bytes, real, segment))) {
         tug_segment_free(segment);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/settings.h"
+#include "base/system_page.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
@@ -183,9 +184,8 @@ static bool is_allocated_together(const struct tug_team *team, const struct tug_
 
 /* Zeroed, at a page. NULL without memory. */
 static void *bring_memory(struct tug_remote *remote, MPI_Aint size) {
-    const size_t page = 4096;
-    remote->brought = calloc(1, (size_t)size + page);
-    return remote->brought != NULL ? remote->brought + -(uintptr_t)remote->brought % page : NULL;
+    remote->brought = calloc(1, (size_t)size + tug_page_bytes());
+    return remote->brought != NULL ? (void *)tug_page_up((uintptr_t)remote->brought) : NULL;
 }
 
 /* Collective if it allocates. */

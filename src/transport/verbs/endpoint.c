@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "base/system_page.h"
 #include "transport/verbs/private.h"
 #include "transport/verbs/verbs.h"
 
@@ -124,7 +125,7 @@ void tug_verbs_number_not(struct tug_verbs_view *view) {
  * begins at a page; a completion has 64 bytes: so the common devices have it. */
 bool tug_verbs_footprint(uint32_t operations, uint32_t active,
                          struct tug_verbs_footprint *footprint) {
-    const size_t request = (64 + TUG_VERBS_INLINE + 63) / 64 * 64, page = 4096;
+    const size_t request = (64 + TUG_VERBS_INLINE + 63) / 64 * 64, page = tug_page_bytes();
     const size_t sender = TUG_VERBS_DEPTH * request, server = page;
     const size_t connected = active < tug_settings.verbs_pairs ? active : tug_settings.verbs_pairs;
     size_t capacity = 8;

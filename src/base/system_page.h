@@ -1,0 +1,27 @@
+/* The system's pages, in which memory is mapped, shared and given back: 4 KiB on x86, up to 64 KiB
+ * elsewhere. Any thread. */
+#ifndef TUG_BASE_SYSTEM_PAGE_H
+#define TUG_BASE_SYSTEM_PAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
+
+/* A power of two. */
+static inline size_t tug_page_bytes(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The first page that begins at the address or behind it; for a length: bytes of the pages that it
+ * takes. */
+static inline uintptr_t tug_page_up(uintptr_t address) {
+    const uintptr_t mask = tug_page_bytes() - 1;
+    return (address + mask) & ~mask;
+}
+
+/* The beginning of the page in which the address lies. */
+static inline uintptr_t tug_page_down(uintptr_t address) {
+    return address & ~(uintptr_t)(tug_page_bytes() - 1);
+}
+
+#endif
