@@ -223,11 +223,6 @@ static void measure_active(void) {
 
 /* ---- cells ---- */
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double mean_us(void) {
     double sum_us = 0, nepochs = 0;
     for (int t = 0; t < nthreads; t++) {
@@ -241,7 +236,7 @@ static void print_cell(const char *flavour, const struct load *load, long nwrong
     struct worker *worker = &workers[0];
     char text[40];
     bool is_mean = !worker->sync->active && pause_ms <= 0 && (compute_ms > 0 || nthreads > 1);
-    qsort(worker->samples, (size_t)worker->nsamples, sizeof worker->samples[0], compare_doubles);
+    bench_sort(worker->samples, worker->nsamples);
     snprintf(text, sizeof text, load->bytes < 1024 ? "%dx%ld" : "%dx%ldK", load->count,
              load->bytes < 1024 ? load->bytes : load->bytes / 1024);
     bench_cell_text(flavour);
