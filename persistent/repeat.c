@@ -51,8 +51,8 @@ static uint64_t side_bytes(const struct tug_repeat_side *side) {
 
 /* What a call is told apart by, of which a program that is right has the same on all ranks. Zero
  * bytes: nothing to do, or the host's. */
-static struct tug_repeat key_of(const struct tug_repeat_call *call) {
-    struct tug_repeat key = {.kind = call->kind, .root = call->root, .bytes = 1};
+static struct tug_repeat_key key_of(const struct tug_repeat_call *call) {
+    struct tug_repeat_key key = {.kind = call->kind, .root = call->root, .bytes = 1};
     if (call->kind == TUG_COLLECTIVE_BARRIER)
         return key;
     key.bytes = side_bytes(&call->receive);
@@ -201,31 +201,33 @@ static void drop(struct tug_repeat *repeat) {
 
 void tug_repeats_drop(struct tug_repeats *repeats) {
     for (int i = 0; i < TUG_REPEATS_KEPT; i++) {
+        if (repeats->kept[i].key.bytes == 0)
+            continue;
         drop(&repeats->kept[i]);
         repeats->kept[i] = (struct tug_repeat){0};
     }
     repeats->next = repeats->replaced = 0;
 }
 
-static bool is_same(const struct tug_repeat *repeat, const struct tug_repeat *key) {
-    return repeat->bytes == key->bytes && repeat->kind == key->kind && repeat->root == key->root &&
-           repeat->reduction == key->reduction;
+static bool is_same(const struct tug_repeat_key *a, const struct tug_repeat_key *b) {
+    return a->bytes == b->bytes && a->kind == b->kind && a->root == b->root &&
+           a->reduction == b->reduction;
 }
 
 /* One that is only counted gives way, in turn; the rest stay. */
-static struct tug_repeat *find(struct tug_repeats *repeats, const struct tug_repeat *key) {
+static struct tug_repeat *find(struct tug_repeats *repeats, const struct tug_repeat_key *key) {
     for (int i = 0; i < TUG_REPEATS_KEPT; i++)
-        if (is_same(&repeats->kept[i], key))
+        if (is_same(&repeats->kept[i].key, key))
             return &repeats->kept[i];
     for (int i = 0; i < TUG_REPEATS_KEPT && repeats->replaced < TUG_REPEATS_REPLACED; i++) {
         struct tug_repeat *repeat = &repeats->kept[repeats->next++ % TUG_REPEATS_KEPT];
-        if (repeat->bytes != 0 && repeat->state != TUG_REPEAT_COUNTED)
+        if (repeat->key.bytes != 0 && repeat->state != TUG_REPEAT_COUNTED)
             continue;
-        if (repeat->bytes != 0) {
+        if (repeat->key.bytes != 0) {
             repeats->replaced++;
             atomic_fetch_add_explicit(&given_way, 1, memory_order_release); /* see changes() */
         }
-        *repeat = *key;
+        *repeat = (struct tug_repeat){.key = *key};
         return repeat;
     }
     return &the_hosts;
@@ -297,12 +299,12 @@ static struct habit *habit_of(MPI_Comm comm) {
 /* What is kept for a call that none of the memos is of; NULL: the host's, this time. */
 static struct tug_repeat *look_up(const struct tug_repeat_call *call) {
     struct tug_team *team;
-    const struct tug_repeat key = key_of(call);
+    const struct tug_repeat_key key = key_of(call);
     struct habit *habit = key.bytes > 0 ? habit_of(call->comm) : NULL;
     if (habit == NULL || call->root < 0 || call->root >= habit->nranks ||
         !has_sound_buffers(call, habit->rank))
         return NULL;
-    if (habit->nranks == 1 || /* a trial would change the result from call to call */
+    if (habit->nranks == 1 || /* turns would change the result from call to call */
         (reduces(call->kind) &&
          !tug_rival_has_one_result(call->op, call->receive.type, habit->nranks)))
         return remember(call, &the_hosts);
@@ -325,7 +327,7 @@ static int make(struct tug_repeat *repeat, const struct tug_repeat_call *call) {
     const bool in_place = call->kind == TUG_COLLECTIVE_ALLREDUCE ||
                           (call->kind == TUG_COLLECTIVE_REDUCE && repeat->team->rank == call->root);
     const struct tug_side plain = {
-        .buffer = &nothing, .count = (MPI_Count)repeat->bytes, .type = MPI_BYTE};
+        .buffer = &nothing, .count = (MPI_Count)repeat->key.bytes, .type = MPI_BYTE};
     struct tug_collective described = {.kind = call->kind,
                                        .send = plain,
                                        .receive = plain,
@@ -435,7 +437,7 @@ static int run_reduction(struct tug_repeat *repeat, const struct tug_repeat_call
     if (error != MPI_SUCCESS)
         return error;
     if (receives && !is_in_place(call))
-        tug_copy(out.bytes, in.bytes, repeat->bytes);
+        tug_copy(out.bytes, in.bytes, repeat->key.bytes);
     error = run(repeat->request, receives ? out.bytes : in.bytes, out.bytes);
     return error == MPI_SUCCESS && receives ? deliver(repeat, &out) : error;
 }
@@ -450,12 +452,12 @@ static int run_blocks(struct tug_repeat *repeat, const struct tug_repeat_call *c
     if (error != MPI_SUCCESS)
         return error;
     if (is_in_place(call) && !all)
-        in.bytes = out.bytes + (size_t)repeat->team->rank * repeat->bytes;
+        in.bytes = out.bytes + (size_t)repeat->team->rank * repeat->key.bytes;
     if (is_in_place(call) && all) {
-        in.bytes = room_aside(repeat, 1, (size_t)n * repeat->bytes);
+        in.bytes = room_aside(repeat, 1, (size_t)n * repeat->key.bytes);
         if (in.bytes == NULL)
             return MPI_ERR_NO_MEM;
-        tug_copy(in.bytes, out.bytes, (size_t)n * repeat->bytes);
+        tug_copy(in.bytes, out.bytes, (size_t)n * repeat->key.bytes);
     }
     error = run(repeat->request, in.bytes, out.bytes);
     return error == MPI_SUCCESS ? deliver(repeat, &out) : error;
@@ -474,62 +476,92 @@ static int run_ours(struct tug_repeat *repeat, const struct tug_repeat_call *cal
 
 /* ---- whose turn it is ---- */
 
-enum { OURS, HOSTS };
+/* Ours is the blind one: it has to be faster by what the tuner asks of these. */
+enum { HOSTS, OURS, WAYS };
 
-static void note(struct tug_repeat *repeat, int whose, unsigned time, uint64_t begin_ns) {
-    uint64_t ns = tug_clock_ns() - begin_ns;
-    repeat->times_ns[whose][time] = ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+static void begin_to_tune(struct tug_repeat *repeat) {
+    repeat->state = TUG_REPEAT_TUNED;
+    repeat->tuner.ncandidates = OURS;
+    repeat->tuner.nblind = WAYS - OURS;
+    tug_tuner_init(&repeat->tuner);
+}
+
+static void note(struct tug_repeat *repeat, uint64_t begin_ns) {
+    tug_tuner_note(&repeat->tuner, begin_ns != 0 ? (double)(tug_clock_ns() - begin_ns) * 1e-9 : 0);
 }
 
 void tug_repeat_end(const struct tug_repeat_turn *turn) {
-    note(turn->timed, HOSTS, turn->time, turn->begin_ns);
+    note(turn->timed, turn->begin_ns);
 }
 
-static int compare(const void *left, const void *right) {
-    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-    return (a > b) - (a < b);
-}
-
-/* By the rank on which each of the two takes longest. Nothing is measured any more, and what is
- * measured in a trial differs by some per cent from one to the next: ours has to be worth it. */
-static void decide(struct tug_repeat *repeat) {
-    int64_t words[2];
-    for (int whose = 0; whose < 2; whose++) {
-        qsort(repeat->times_ns[whose], TUG_TRIAL_TIMES, sizeof(uint32_t), compare);
-        words[whose] = repeat->times_ns[whose][TUG_TRIAL_TIMES / 2];
-    }
-    const bool agreed = tug_agree(repeat->team->comm, MPI_MAX, words, 2) == MPI_SUCCESS;
-    const bool ours = agreed && 100 * words[OURS] < TUG_TRIAL_GAIN * words[HOSTS];
-    repeat->state = ours ? TUG_REPEAT_OURS : TUG_REPEAT_HOSTS;
-    if (repeat->team->rank == 0)
+/* A round is over, and which of the two is taken. Of later rounds, what has changed. */
+static void settle(struct tug_repeat *repeat) {
+    const struct tug_tuner *tuner = &repeat->tuner;
+    const bool anew = repeat->taken != 1 + tuner->current;
+    repeat->rest = tuner->rest - 1; /* the call that comes now is the first */
+    repeat->taken = 1 + tuner->current;
+    if (anew && repeat->team->rank == 0)
         tug_log(TUG_VERBOSE_INFO, "%s of %zu bytes: %.2f us, by the host %.2f us: %s",
-                tug_collective_name(repeat->kind),
-                repeat->kind == TUG_COLLECTIVE_BARRIER ? 0 : (size_t)repeat->bytes,
-                (double)words[OURS] * 1e-3, (double)words[HOSTS] * 1e-3,
-                ours ? "taken" : "left to the host");
-    if (!ours)
-        drop(repeat);
+                tug_collective_name(repeat->key.kind),
+                repeat->key.kind == TUG_COLLECTIVE_BARRIER ? 0 : (size_t)repeat->key.bytes,
+                tuner->measured_s[OURS] * 1e6, tuner->measured_s[HOSTS] * 1e6,
+                tuner->current == OURS ? "taken" : "left to the host");
 }
 
-/* One more call of a trial. True: it has been done. */
+/* By the rank on which each run takes longest. False: the ranks cannot tell each other. */
+static bool agree(struct tug_repeat *repeat) {
+    double times_s[TUG_TUNER_SAMPLES];
+    int64_t words[TUG_TUNER_SAMPLES]; /* ns */
+    tug_tuner_vote(&repeat->tuner, times_s);
+    for (int i = 0; i < TUG_TUNER_SAMPLES; i++)
+        words[i] = (int64_t)(times_s[i] * 1e9);
+    if (tug_agree(repeat->team->comm, MPI_MAX, words, TUG_TUNER_SAMPLES) != MPI_SUCCESS)
+        return false;
+    for (int i = 0; i < TUG_TUNER_SAMPLES; i++)
+        times_s[i] = (double)words[i] * 1e-9;
+    tug_tuner_agreed(&repeat->tuner, times_s);
+    settle(repeat);
+    return true;
+}
+
+static bool is_finding_its_way(struct tug_repeat *repeat) {
+    if (repeat->unsettled == TUG_REPEATS_UNSETTLED || tug_collective_is_settled(repeat->request))
+        return false;
+    repeat->unsettled++;
+    return true;
+}
+
+/* A call of a round. True: it has been done. */
 static bool try(struct tug_repeat *repeat, const struct tug_repeat_call *call,
                 struct tug_repeat_turn *turn) {
-    if (repeat->unsettled < TUG_TRIAL_UNSETTLED && !tug_collective_is_settled(repeat->request)) {
-        repeat->unsettled++;
-        turn->error = run_ours(repeat, call);
-        return true;
-    }
-    const unsigned at = repeat->calls++, of_turn = at % TUG_TRIAL_TURN;
-    const bool ours = at / TUG_TRIAL_TURN % 2 == 0;
-    turn->begin_ns = tug_clock_ns();
-    turn->time = at / (2 * TUG_TRIAL_TURN) * (TUG_TRIAL_TURN - 1) + of_turn - 1;
-    if (!ours) {
-        turn->timed = of_turn > 0 ? repeat : NULL;
+    const bool ours = repeat->tuner.current == OURS;
+    const bool counts = !ours || !is_finding_its_way(repeat);
+    turn->begin_ns = counts && tug_tuner_counts(&repeat->tuner) ? tug_clock_ns() : 0;
+    turn->timed = ours ? NULL : repeat;
+    if (!ours)
+        return false;
+    turn->error = run_ours(repeat, call);
+    if (counts)
+        note(repeat, turn->begin_ns);
+    return true;
+}
+
+/* One that is tuned. True: it has been done. */
+static bool take_turn(struct tug_repeat *repeat, const struct tug_repeat_call *call,
+                      struct tug_repeat_turn *turn) {
+    struct tug_tuner *tuner = &repeat->tuner;
+    if (tuner->settled && repeat->rest-- == 0)
+        tug_tuner_resume(tuner);
+    if (tug_tuner_must_agree(tuner) && !agree(repeat)) {
+        repeat->state = TUG_REPEAT_HOSTS;
+        drop(repeat);
         return false;
     }
+    if (!tuner->settled)
+        return try(repeat, call, turn);
+    if (tuner->current == HOSTS)
+        return false;
     turn->error = run_ours(repeat, call);
-    if (of_turn > 0)
-        note(repeat, OURS, turn->time, turn->begin_ns);
     return true;
 }
 
@@ -542,16 +574,12 @@ bool tug_repeat_begin(const struct tug_repeat_call *call, struct tug_repeat_turn
         !has_sound_buffers(call, repeat->team->rank))
         return false;
     if (repeat->state == TUG_REPEAT_COUNTED) {
-        if (!is_worth_it(&repeat->before, TUG_REPEATS_BEFORE, repeat->bytes))
+        if (!is_worth_it(&repeat->before, TUG_REPEATS_BEFORE, repeat->key.bytes))
             return false;
-        repeat->state = make(repeat, call) == 0 ? TUG_REPEAT_TRIED : TUG_REPEAT_HOSTS;
+        if (make(repeat, call) == 0)
+            begin_to_tune(repeat);
+        else
+            repeat->state = TUG_REPEAT_HOSTS;
     }
-    if (repeat->state == TUG_REPEAT_TRIED && repeat->calls == 2 * TUG_TRIAL_TURN * TUG_TRIAL_TURNS)
-        decide(repeat);
-    if (repeat->state == TUG_REPEAT_TRIED)
-        return try(repeat, call, turn);
-    if (repeat->state == TUG_REPEAT_HOSTS)
-        return false;
-    turn->error = run_ours(repeat, call);
-    return true;
+    return repeat->state == TUG_REPEAT_TUNED && take_turn(repeat, call, turn);
 }

@@ -1,21 +1,21 @@
 /* Blocking collectives that repeat (TUGBOAT_COLLECTIVES): after some calls with the same root and
- * size (and operation) on a communicator a schedule is kept for them, and takes turns with the
- * host's own algorithm until it is known which of the two is faster in this program. The later
- * calls take that one.
+ * size (and operation) on a communicator a schedule is kept for them, and the tuner (model/tuner.h)
+ * finds out which is faster in this program, the schedule or the host's own algorithm: the two take
+ * turns, the faster one stays, and from time to time they are tried again.
  *
- * A trial waits until it is worth it: to make a team takes a millisecond, and a schedule about as
+ * That waits until it is worth it: to make a team takes a millisecond, and a schedule about as
  * much. Nor is the host as fast as it will be before: each message up to some KiB writes to a new
  * piece of its shared memory, until it has been through all of them (MPICH 4.0.2, 4 KiB, 2 ranks:
  * the first 64 broadcasts 6 to 7 us each, later ones 0.4).
  *
  * MPI orders the collective calls on a communicator, and what they are told apart by is the same on
- * all its ranks: so is all that is kept, without a word between them. Only at the end of a trial
+ * all its ranks: so is all that is kept, without a word between them. Only at the end of a round
  * they agree on what was measured. Under MPI's rules for collectives.
  *
  *     calls on a communicator:  256, or 8 of 2 MiB in all          the host's, and nothing is kept
  *     calls of a kind:          256, or 4 of 2 MiB in all          the host's
+ *                               the tuner's first round            the host's, ours, in turn
  *                               a broadcast's way is found         ours
- *                               8 times 6, in turn                 ours, the host's
  *                               the others                         of the faster one
  *
  * With TUGBOAT_COLLECTIVES=on 8 and 4 calls of any size are enough.
@@ -28,20 +28,17 @@
 #include <stdint.h>
 
 #include "host/reduction.h"
+#include "model/tuner.h"
 #include "persistent/collective.h"
 
-#define TUG_REPEATS_KEPT 32   /* of a communicator, on trial or decided: more are the host's */
+#define TUG_REPEATS_KEPT 32   /* of a communicator that are tuned: more are the host's */
 #define TUG_REPEATS_YOUNG 8   /* calls on a communicator before anything is kept for it */
 #define TUG_REPEATS_BEFORE 4  /* calls of a kind before it is tried */
 #define TUG_REPEATS_WORTH 256 /* what both must come to, a call counted once, and more by size */
 #define TUG_REPEATS_COUNTS_AS_ONE 8192 /* bytes */
 #define TUG_REPEATS_REPLACED 256       /* kinds that have given way to newer ones before none do */
 
-#define TUG_TRIAL_TURN 6  /* calls; the first, which follows one of the other, is not timed */
-#define TUG_TRIAL_TURNS 4 /* of each */
-#define TUG_TRIAL_TIMES (TUG_TRIAL_TURNS * (TUG_TRIAL_TURN - 1))
-#define TUG_TRIAL_GAIN 90       /* per cent of the host's time that ours may take to stay */
-#define TUG_TRIAL_UNSETTLED 400 /* runs of a broadcast that finds its way, at most */
+#define TUG_REPEATS_UNSETTLED 400 /* runs of a broadcast that finds its way, at most */
 
 /* One of MPI_Barrier, Bcast, Reduce, Allreduce, Allgather and Alltoall as it was called. Fields as
  * in struct tug_collective. */
@@ -64,23 +61,30 @@ struct tug_repeat_count {
     unsigned calls, worth;
 };
 
-/* What is kept for calls that are told apart by the first four fields. */
-struct tug_repeat {
+/* What calls are told apart by. */
+struct tug_repeat_key {
     enum tug_collective_kind kind;
     int root;
     uint64_t bytes;          /* of the message, or of a block; 0: unused */
     tug_reduction reduction; /* of the operation and type; NULL: does not reduce */
-    enum { TUG_REPEAT_COUNTED, TUG_REPEAT_TRIED, TUG_REPEAT_OURS, TUG_REPEAT_HOSTS } state;
+};
+
+/* What is kept for them. */
+struct tug_repeat {
+    struct tug_repeat_key key;
+    enum { TUG_REPEAT_COUNTED, TUG_REPEAT_TUNED, TUG_REPEAT_HOSTS } state;
     struct tug_repeat_count before; /* COUNTED */
-    unsigned calls;                 /* TRIED */
-    unsigned unsettled;             /* runs of a broadcast that has not found its way */
     struct tug_team *team;          /* while it is used */
-    struct tug_request *request;    /* TRIED, OURS */
+    /* TUNED */
+    struct tug_request *request;
+    uint64_t rest;      /* calls to come before the next round, once the tuner has settled */
+    unsigned taken;     /* 1 + the way of the last round; 0: none yet */
+    unsigned unsettled; /* runs of a broadcast that has not found its way */
+    struct tug_tuner tuner;
     struct {
         void *memory; /* for data that do not lie as plain bytes, or are needed twice */
         size_t bytes;
     } aside[2];
-    uint32_t times_ns[2][TUG_TRIAL_TIMES]; /* ours, the host's */
 };
 
 struct tug_repeats {
@@ -93,8 +97,7 @@ struct tug_repeats {
 struct tug_repeat_turn {
     int error;
     struct tug_repeat *timed; /* NULL: nothing */
-    unsigned time;
-    uint64_t begin_ns;
+    uint64_t begin_ns;        /* 0: it does not count how long it takes */
 };
 
 /* True if the call has been done here, with its result in turn->error; false if it is the host's,
