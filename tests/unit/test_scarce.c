@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "host/host.h"
 #include "tests/joined.h"
+#include "tests/unit/played_messages.h"
 #include "transport/tcp/private.h"
 
 #define N 101u
@@ -24,135 +24,6 @@
 #define MESSAGES 20u
 #define BLOCK 100000u /* by the host's messages alone, if it goes by these */
 #define PATIENCE_NS ((uint64_t)120 * 1000000000u)
-
-/* ---- the host's messages ---- */
-
-static struct message {
-    bool used, receives, done;
-    uint64_t order;
-    int from, to, tag; /* from: MPI_ANY_SOURCE in receives */
-    unsigned char *memory;
-    size_t bytes; /* a receive that is done: that came */
-} * messages;
-static int nmessages;
-static uint64_t orders;
-
-static bool match(const struct message *one, const struct message *other) {
-    const struct message *receive = one->receives ? one : other;
-    const struct message *send = one->receives ? other : one;
-    return one->used && other->used && !one->done && !other->done &&
-           one->receives != other->receives && one->to == other->to && one->tag == other->tag &&
-           (receive->from == MPI_ANY_SOURCE || receive->from == send->from);
-}
-
-/* The oldest one that it belongs to has it. */
-static void post_message(struct message new, MPI_Request *request) {
-    int at = 0, with = -1;
-    while (at < nmessages && messages[at].used)
-        at++;
-    if (at == nmessages) {
-        messages = realloc(messages, (size_t)(++nmessages) * sizeof(new));
-        assert_non_null(messages);
-    }
-    new.used = true;
-    new.order = ++orders;
-    messages[at] = new;
-    *request = 1000 + at;
-    for (int i = 0; i < nmessages; i++)
-        if (match(&messages[at], &messages[i]) &&
-            (with < 0 || messages[i].order < messages[with].order))
-            with = i;
-    if (with < 0)
-        return;
-    struct message *to = &messages[new.receives ? at : with];
-    struct message *from = &messages[new.receives ? with : at];
-    assert_true(from->bytes <= to->bytes);
-    memcpy(to->memory, from->memory, from->bytes);
-    to->bytes = from->bytes;
-    to->from = from->from;
-    to->done = from->done = true;
-}
-
-static int fake_isend_c(const void *memory, MPI_Count bytes, MPI_Datatype type, int to, int tag,
-                        MPI_Comm comm, MPI_Request *request) {
-    (void)type;
-    post_message((struct message){.from = (int)comm,
-                                  .to = to,
-                                  .tag = tag,
-                                  .memory = (unsigned char *)(uintptr_t)memory,
-                                  .bytes = (size_t)bytes},
-                 request);
-    return MPI_SUCCESS;
-}
-
-static int fake_isend(const void *memory, int bytes, MPI_Datatype type, int to, int tag,
-                      MPI_Comm comm, MPI_Request *request) {
-    return fake_isend_c(memory, bytes, type, to, tag, comm, request);
-}
-
-static int fake_irecv_c(void *memory, MPI_Count bytes, MPI_Datatype type, int from, int tag,
-                        MPI_Comm comm, MPI_Request *request) {
-    (void)type;
-    post_message((struct message){.receives = true,
-                                  .from = from,
-                                  .to = (int)comm,
-                                  .tag = tag,
-                                  .memory = memory,
-                                  .bytes = (size_t)bytes},
-                 request);
-    return MPI_SUCCESS;
-}
-
-static int fake_irecv(void *memory, int bytes, MPI_Datatype type, int from, int tag, MPI_Comm comm,
-                      MPI_Request *request) {
-    return fake_irecv_c(memory, bytes, type, from, tag, comm, request);
-}
-
-static int fake_test(MPI_Request *request, int *flag, MPI_Status *status) {
-    struct message *message = &messages[*request - 1000];
-    assert_true(message->used);
-    *flag = message->done;
-    if (!*flag)
-        return MPI_SUCCESS;
-    if (status != MPI_STATUS_IGNORE) {
-        status->MPI_SOURCE = message->from;
-        status->MPI_TAG = (int)message->bytes;
-    }
-    message->used = false;
-    *request = MPI_REQUEST_NULL;
-    return MPI_SUCCESS;
-}
-
-static int fake_testsome(int count, MPI_Request *requests, int *ready, int *indices,
-                         MPI_Status *statuses) {
-    *ready = 0;
-    for (int i = 0; i < count; i++) {
-        int flag = 0;
-        if (requests[i] != MPI_REQUEST_NULL)
-            (void)fake_test(&requests[i], &flag, &statuses[*ready]);
-        if (flag)
-            indices[(*ready)++] = i;
-    }
-    return MPI_SUCCESS;
-}
-
-static int fake_get_count(const MPI_Status *status, MPI_Datatype type, int *count) {
-    (void)type;
-    *count = status->MPI_TAG;
-    return MPI_SUCCESS;
-}
-
-static int fake_cancel(MPI_Request *request) {
-    messages[*request - 1000].done = true;
-    return MPI_SUCCESS;
-}
-
-static int fake_wait(MPI_Request *request, MPI_Status *status) {
-    int flag = 0;
-    (void)fake_test(request, &flag, status);
-    assert_true(flag);
-    return MPI_SUCCESS;
-}
 
 /* ---- processes ---- */
 
@@ -212,7 +83,7 @@ static void open_one(uint32_t rank) {
     struct process *process = &processes[rank];
     struct tug_fabric *fabric = &process->fabric;
     assert_true(joined_begin(fabric, rank, OPERATIONS));
-    fabric->comm = (MPI_Comm)rank;
+    fabric->comm = PLAYED_COMM(rank);
     fabric->nranks = N;
     fabric->node_size = 0;
     fabric->deliver = deliver;
@@ -418,15 +289,7 @@ static void both_connect(void **state) {
 }
 
 int main(void) {
-    tug_host.Isend = fake_isend;
-    tug_host.Isend_c = fake_isend_c;
-    tug_host.Irecv = fake_irecv;
-    tug_host.Irecv_c = fake_irecv_c;
-    tug_host.Test = fake_test;
-    tug_host.Testsome = fake_testsome;
-    tug_host.Get_count = fake_get_count;
-    tug_host.Cancel = fake_cancel;
-    tug_host.Wait = fake_wait;
+    played_begin(false);
     if (!limit(SOCKETS))
         return 77;
     const struct CMUnitTest cases[] = {
@@ -435,6 +298,6 @@ int main(void) {
         cmocka_unit_test(both_connect),
     };
     const int failed = cmocka_run_group_tests_name("transport/scarce", cases, NULL, NULL);
-    free(messages);
+    free(played);
     return failed;
 }

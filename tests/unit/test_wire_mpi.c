@@ -5,142 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/host.h"
 #include "tests/unit/joined_records.h"
+#include "tests/unit/played_messages.h"
 
 #define OPERATIONS 64
 #define BLOCK ((size_t)1 << 17)
 #define BLOCKS 12
 #define MEMORY (BLOCKS * BLOCK)
-#define MESSAGES 256
-
-/* ---- the host's messages ---- */
-
-static struct message {
-    bool used, receives, done, taken_back;
-    int with;            /* that other message, -1: none has been found */
-    unsigned long order; /* of posting */
-    unsigned char *memory;
-    size_t bytes, came;
-    MPI_Comm comm; /* its process's */
-    int tag;
-} messages[MESSAGES];
-
-static unsigned long posted;
-
-static bool matches(const struct message *one, const struct message *other) {
-    return other->used && other->with < 0 && !other->taken_back &&
-           other->receives != one->receives && other->comm != one->comm && other->tag == one->tag;
-}
-
-static int post_message(bool receives, void *memory, MPI_Count bytes, int tag, MPI_Comm comm,
-                        MPI_Request *request) {
-    int i = 0, found = -1;
-    while (messages[i].used)
-        i++;
-    assert_true(i < MESSAGES);
-    messages[i] = (struct message){.used = true,
-                                   .receives = receives,
-                                   .with = -1,
-                                   .order = ++posted,
-                                   .memory = memory,
-                                   .bytes = (size_t)bytes,
-                                   .comm = comm,
-                                   .tag = tag};
-    *request = 1000 + i;
-    for (int j = 0; j < MESSAGES; j++)
-        if (matches(&messages[i], &messages[j]) &&
-            (found < 0 || messages[j].order < messages[found].order))
-            found = j;
-    messages[i].with = found;
-    if (found >= 0)
-        messages[found].with = i;
-    return MPI_SUCCESS;
-}
-
-/* That process fetches what it receives. */
-static void progress(MPI_Comm comm) {
-    for (int i = 0; i < MESSAGES; i++) {
-        struct message *to = &messages[i];
-        if (!to->used || !to->receives || to->with < 0 || to->done || to->comm != comm)
-            continue;
-        struct message *from = &messages[to->with];
-        assert_true(from->bytes <= to->bytes);
-        to->came = from->bytes;
-        memcpy(to->memory, from->memory, to->came);
-        to->done = from->done = true;
-    }
-}
-
-static int fake_isend_c(const void *memory, MPI_Count bytes, MPI_Datatype type, int peer, int tag,
-                        MPI_Comm comm, MPI_Request *request) {
-    (void)type, (void)peer;
-    return post_message(false, (void *)(uintptr_t)memory, bytes, tag, comm, request);
-}
-
-static int fake_isend(const void *memory, int bytes, MPI_Datatype type, int peer, int tag,
-                      MPI_Comm comm, MPI_Request *request) {
-    return fake_isend_c(memory, bytes, type, peer, tag, comm, request);
-}
-
-static int fake_irecv_c(void *memory, MPI_Count bytes, MPI_Datatype type, int peer, int tag,
-                        MPI_Comm comm, MPI_Request *request) {
-    (void)type, (void)peer;
-    return post_message(true, memory, bytes, tag, comm, request);
-}
-
-static int fake_irecv(void *memory, int bytes, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
-                      MPI_Request *request) {
-    return fake_irecv_c(memory, bytes, type, peer, tag, comm, request);
-}
-
-/* The status: what came, in MPI_TAG. */
-static int fake_test(MPI_Request *request, int *flag, MPI_Status *status) {
-    struct message *message = &messages[*request - 1000];
-    assert_true(message->used);
-    *flag = message->done || message->taken_back;
-    if (!*flag)
-        return MPI_SUCCESS;
-    if (status != MPI_STATUS_IGNORE) {
-        status->MPI_TAG = (int)message->came;
-        status->MPI_SOURCE = message->comm == (MPI_Comm)100;
-    }
-    message->used = false;
-    *request = MPI_REQUEST_NULL;
-    return MPI_SUCCESS;
-}
-
-static int fake_testsome(int n, MPI_Request *requests, int *done, int *indices,
-                         MPI_Status *statuses) {
-    *done = 0;
-    for (int i = 0; i < n; i++) {
-        int flag = 0;
-        assert_int_equal(fake_test(&requests[i], &flag, &statuses[*done]), MPI_SUCCESS);
-        if (flag)
-            indices[(*done)++] = i;
-    }
-    return MPI_SUCCESS;
-}
-
-static int fake_get_count(const MPI_Status *status, MPI_Datatype type, int *count) {
-    (void)type;
-    *count = status->MPI_TAG;
-    return MPI_SUCCESS;
-}
-
-static int fake_cancel(MPI_Request *request) {
-    struct message *message = &messages[*request - 1000];
-    assert_true(message->used && message->receives); /* a send that has begun is not taken back */
-    message->taken_back = message->with < 0;
-    return MPI_SUCCESS;
-}
-
-static int fake_wait(MPI_Request *request, MPI_Status *status) {
-    int flag = 0;
-    (void)fake_test(request, &flag, status);
-    assert_true(flag);
-    return MPI_SUCCESS;
-}
 
 /* ---- two sides ---- */
 
@@ -155,7 +26,7 @@ static struct side {
 
 /* The host's messages have come this far. */
 static void step(unsigned to) {
-    progress(sides[to].fabric.comm);
+    played_progress(sides[to].fabric.comm);
     (void)tug_packets_poll(&sides[to].packets);
 }
 
@@ -166,20 +37,12 @@ static void run(void) {
 
 static int set_up(void **state) {
     (void)state;
-    tug_host.Isend = fake_isend;
-    tug_host.Irecv = fake_irecv;
-    tug_host.Isend_c = fake_isend_c;
-    tug_host.Irecv_c = fake_irecv_c;
-    tug_host.Test = fake_test;
-    tug_host.Testsome = fake_testsome;
-    tug_host.Get_count = fake_get_count;
-    tug_host.Cancel = fake_cancel;
-    tug_host.Wait = fake_wait;
+    played_begin(true);
     memset(sides, 0, sizeof(sides));
     for (uint32_t i = 0; i < 2; i++) {
         struct side *side = &sides[i];
         assert_true(joined_begin(&side->fabric, i, OPERATIONS));
-        side->fabric.comm = (MPI_Comm)(100 + i);
+        side->fabric.comm = PLAYED_COMM(i);
         joined_by(&side->fabric, &side->packets, side->streams, &side->spare, &tug_transport_mpi,
                   0);
         side->wire = tug_transport_mpi.make(&side->fabric);
@@ -203,8 +66,8 @@ static int tear_down(void **state) {
         joined_end(&sides[i].fabric);
         free(sides[i].memory.base);
     }
-    for (int i = 0; i < MESSAGES; i++)
-        assert_false(messages[i].used);
+    for (int i = 0; i < nplayed; i++)
+        assert_false(played[i].used);
     return 0;
 }
 
@@ -232,17 +95,17 @@ static void post(unsigned kind, size_t offset, size_t bytes, struct record *reco
 
 static bool is_read_or_written(const struct side *side) {
     const unsigned char *base = side->memory.base;
-    for (int i = 0; i < MESSAGES; i++)
-        if (messages[i].used && !messages[i].done && !messages[i].taken_back &&
-            messages[i].memory >= base && messages[i].memory < base + MEMORY)
+    for (int i = 0; i < nplayed; i++)
+        if (played[i].used && !played[i].done && !played[i].taken_back &&
+            played[i].memory >= base && played[i].memory < base + MEMORY)
             return true;
     return false;
 }
 
 static unsigned received_at_once(void) {
     unsigned n = 0;
-    for (int i = 0; i < MESSAGES; i++)
-        n += messages[i].used && messages[i].receives && messages[i].tag == TUG_MPI_TAG_LONG;
+    for (int i = 0; i < nplayed; i++)
+        n += played[i].used && played[i].receives && played[i].tag == TUG_MPI_TAG_LONG;
     return n;
 }
 
