@@ -115,6 +115,10 @@ static int64_t deliver_part(struct tug_fabric *fabric, uint32_t source, unsigned
     return (int64_t)entry->f(fabric->context, (int)source, head, position, data, bytes, entry->d);
 }
 
+static void peer_ended(struct tug_fabric *fabric, uint32_t peer) {
+    tug_long_forget(fabric->context, peer);
+}
+
 static int called(struct tug_fabric *fabric, struct tug_caller caller, unsigned id,
                   const void *payload, size_t bytes) {
     const struct tug_call_entry *entry = &fabric->context->callees[id];
@@ -345,6 +349,7 @@ static struct tug_context *make(struct tug_team *team) {
     context->everything = (struct tug_registration){.context = context, .bytes = SIZE_MAX};
     context->fabric.comm = context->node_comm = MPI_COMM_NULL;
     context->fabric.deliver = deliver;
+    context->fabric.peer_ended = peer_ended;
     context->fabric.deliver_part = deliver_part;
     context->fabric.called = called;
     context->fabric.served = served;

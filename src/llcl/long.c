@@ -88,15 +88,19 @@ int64_t tug_long_deliver(struct tug_context *context, uint32_t source, const uin
                          uint64_t position, const void *data, size_t bytes) {
     int status = TUG_ERR_INVALID;
     if (!is_sound(context, head, position, bytes)) {
-        struct tug_long **at = find(context, source);
-        if (*at != NULL) /* its handler is gone */
-            forget(at);
+        tug_long_forget(context, source); /* its handler is gone */
     } else if (bytes == head[TUG_LONG_BYTES]) {
         status = handle(context, source, head[TUG_LONG_HANDLER], data, bytes);
     } else {
         status = gather(context, source, head, position, data, bytes);
     }
     return status != 0 ? status : (int64_t)bytes;
+}
+
+void tug_long_forget(struct tug_context *context, uint32_t source) {
+    struct tug_long **at = find(context, source);
+    if (*at != NULL)
+        forget(at);
 }
 
 void tug_long_close(struct tug_context *context) {

@@ -2,8 +2,7 @@
  *
  * They travel as long messages of id TUG_PART_AM (llcl.h), from the program's memory and in parts.
  * Other parts than whole messages are gathered here: one message a source, as no message is handled
- * before all of the one before it. The handler is called once, with all of it. What a source that
- * is lost has sent of one is kept until the context ends. Holder only.
+ * before all of the one before it. The handler is called once, with all of it. Holder only.
  */
 #ifndef TUG_LLCL_LONG_H
 #define TUG_LLCL_LONG_H
@@ -24,6 +23,9 @@ struct tug_context;
  * a part is missing before it) or TUG_ERR_NO_MEMORY, also for the parts behind one that failed. */
 int64_t tug_long_deliver(struct tug_context *context, uint32_t source, const uint64_t head[2],
                          uint64_t position, const void *data, size_t bytes);
+
+/* Nothing comes from the source any more: forgets what it has sent of a message. */
+void tug_long_forget(struct tug_context *context, uint32_t source);
 
 /* The context ends: forgets what has come of messages of which the rest never will. */
 void tug_long_close(struct tug_context *context);

@@ -277,6 +277,10 @@ struct tug_fabric {
     int (*called)(struct tug_fabric *fabric, struct tug_caller caller, unsigned handler,
                   const void *payload, size_t bytes);
 
+    /* Nothing comes from the peer any more: it is lost, or the way there has ended. Holder only.
+     * NULL: nobody minds. */
+    void (*peer_ended)(struct tug_fabric *fabric, uint32_t peer);
+
     /* Packets have come by the poll of another context: what they began goes. Holder only. */
     void (*served)(struct tug_fabric *fabric);
 

@@ -34,7 +34,8 @@ struct side {
     size_t element, part_most;
     uint64_t head[2];
     unsigned char *long_message;
-    uint64_t loses_at; /* bytes of a long message at whose handling the origin is lost */
+    unsigned peers_ended; /* that the fabric was told of */
+    uint64_t loses_at;    /* bytes of a long message at whose handling the origin is lost */
 };
 
 static struct side *a, *b;
@@ -150,6 +151,12 @@ static inline int fake_deliver(struct tug_fabric *fabric, uint32_t source, unsig
     return 0;
 }
 
+static inline void fake_peer_ended(struct tug_fabric *fabric, uint32_t peer) {
+    struct side *side = (struct side *)fabric;
+    assert_int_equal(peer, 1 - fabric->rank);
+    side->peers_ended++;
+}
+
 /* What is taken of a long message goes to side->long_message. */
 static inline int64_t fake_deliver_part(struct tug_fabric *fabric, uint32_t source,
                                         unsigned handler, const uint64_t head[2], uint64_t position,
@@ -176,6 +183,7 @@ static inline struct side *fake_side(uint32_t rank, const struct tug_transport *
     joined_by(&side->fabric, &side->packets, side->streams, &side->out.wire, type, packet_bytes);
     side->fabric.deliver = fake_deliver;
     side->fabric.deliver_part = fake_deliver_part;
+    side->fabric.peer_ended = fake_peer_ended;
     side->element = 1;
     side->out.room = FAKE_QUEUE;
     side->out.delivers = UINT32_MAX;

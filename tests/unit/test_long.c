@@ -144,6 +144,20 @@ static void test_no_handler(void **state) {
     assert_int_equal(handled, 0);
 }
 
+/* Only what the source that is lost has sent is given up. */
+static void test_source_lost(void **state) {
+    (void)state;
+    for (uint32_t source = 1; source < 4; source++)
+        assert_int_equal(come(source, 3000, 0, 1000), 1000);
+    tug_long_forget(context, 2);
+    tug_long_forget(context, 7); /* has sent none */
+    assert_int_equal(come(2, 3000, 1000, 2000), TUG_ERR_INVALID);
+    assert_int_equal(come(1, 3000, 1000, 2000), 2000);
+    assert_int_equal(come(3, 3000, 1000, 2000), 2000);
+    assert_handled(2, 3, 3000);
+    assert_null(context->longs);
+}
+
 static void test_no_memory(void **state) {
     (void)state;
     no_memory = true;
@@ -163,6 +177,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_begun_anew, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_handler, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_source_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

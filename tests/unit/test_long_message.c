@@ -182,10 +182,13 @@ static void test_origin_lost(void **state) {
     assert_non_null(b->out.wire.trailer_address(&b->packets, 0, 50000, &room));
     assert_int_equal(room, STAGE);
     assert_memory_equal(b->long_message, a->local.base, 50000);
+    assert_int_equal(b->peers_ended, 0);
     b->out.wire.arrived(&b->packets, 0, false);
     b->out.wire.ended(&b->packets, 0);
+    assert_int_equal(b->peers_ended, 1); /* though nothing was on its way there */
     assert_null(b->out.wire.trailer_address(&b->packets, 0, 50000, &room));
     a->out.wire.ended(&a->packets, 1);
+    assert_int_equal(a->peers_ended, 1);
     assert_done(&record, TUG_ERR_PEER);
     assert_idle();
 }

@@ -173,6 +173,8 @@ void tug_packets_ended(void *receiver, uint32_t peer) {
                 "fail: look why that process has ended, or at the network between",
                 peer);
         tug_stream_lose(packets, stream);
+    } else if (packets->fabric->peer_ended != NULL) {
+        packets->fabric->peer_ended(packets->fabric, peer);
     }
     if (stream->lost)
         tug_stream_drop(stream, true);

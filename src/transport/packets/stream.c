@@ -418,6 +418,8 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
         if (fabric->states[i] != NULL && tug_transports[i]->lost != NULL)
             tug_transports[i]->lost(fabric->states[i], stream->peer);
+    if (fabric->peer_ended != NULL)
+        fabric->peer_ended(fabric, stream->peer);
 }
 
 /* ---- signals that are recalled ---- */
