@@ -17,7 +17,9 @@ soname=$(LC_ALL=C readelf -d "$found" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 for header in tugboat llcl mpix model gas; do
     [ -s "$prefix/include/tugboat/$header.h" ] || wrong "no $header.h"
 done
-[ -s "$prefix/include/acp.h" ] || wrong "no acp.h"
+for header in acp acpbl acpbl_sync; do
+    [ -s "$prefix/include/$header.h" ] || wrong "no $header.h"
+done
 # Scripts and packages that name a prefix would break when they are moved.
 if grep -rl "$prefix" "$lib/pkgconfig" "$lib/cmake" "$prefix/share"; then
     wrong "these name the prefix"
