@@ -14,9 +14,12 @@
  *       +------------------+---+------------+-----------------------------------+
  *         21 bits           1     8 bits      34 bits: 16 GiB
  *
- *   c is the colour: the device that serves the address. There is one colour, 0. Key 0 is the
- *   starter memory. Keys 1 to 255 are registrations. The GA of the byte n bytes after ga is
- *   ga + n. The CMake variables TUGBOAT_ACP_KEY_BITS and TUGBOAT_ACP_OFFSET_BITS widen keys and
+ *   c is the colour: the port of the network cards that serves the address. There are two, 0 and 1,
+ *   where every process has two ports or more, and one, 0, elsewhere. Copies of less than 128 KiB
+ *   to and from memory of a colour go by that port. Longer ones go by all ports in any case, and
+ *   atomics and third-party requests by the first. Colours change nothing about order. Key 0 is the
+ *   starter memory, of colour 0. Keys 1 to 255 are registrations. The GA of the byte n bytes after
+ * ga is ga + n. The CMake variables TUGBOAT_ACP_KEY_BITS and TUGBOAT_ACP_OFFSET_BITS widen keys and
  *   offsets. Fewer bits then remain for ranks.
  *
  *   Keys are reused. The key that has been free for the longest time is reused first. An access
@@ -134,10 +137,10 @@ TUG_API int acp_errno(void);
  * TUGBOAT_ACP_EXCHANGE is on. ACP_GA_NULL: the rank does not exist. */
 TUG_API acp_ga_t acp_query_starter_ga(int rank);
 
-/* Registers memory for access by all processes. Local. The program sends the GA of the memory to
- * the processes that need it. The memory must stay mapped until it is unregistered. The processes
- * of the node map memory of MPI_Alloc_mem, from 64 KiB on, at first use. They then access it in the
- * same way as starter memory.
+/* Registers memory for access by all processes, which then has that colour. Local. The program
+ * sends the GA of the memory to the processes that need it. The memory must stay mapped until it is
+ * unregistered. The processes of the node map memory of MPI_Alloc_mem, from 64 KiB on, at first
+ * use. They then access it in the same way as starter memory.
  *
  * Returns ACP_ATKEY_NULL on error: TUG_ERR_INVALID (no memory, or a colour that does not exist),
  * TUG_ERR_RANGE (the memory is longer than a GA's offset can reach), TUG_ERR_FULL (255
@@ -159,7 +162,7 @@ TUG_API void *acp_query_address(acp_ga_t ga);
 
 TUG_API int acp_query_rank(acp_ga_t ga);  /* The rank of its process. -1: null, or no process. */
 TUG_API int acp_query_color(acp_ga_t ga); /* The colour of a GA. -1 in the same cases. */
-TUG_API int acp_colors(void);             /* The number of colours: 1. -1: ACP does not run. */
+TUG_API int acp_colors(void);             /* The number of colours: 1 or 2. -1: ACP does not run. */
 
 /* ---- global memory access ---- */
 

@@ -23,6 +23,7 @@
 #define TUG_ACP_OFFSET_BITS 34
 #endif
 #define TUG_ACP_COLOR_BITS 1
+#define TUG_ACP_COLORS (1u << TUG_ACP_COLOR_BITS)
 #define TUG_ACP_RANK_SHIFT (TUG_ACP_OFFSET_BITS + TUG_ACP_KEY_BITS + TUG_ACP_COLOR_BITS)
 #define TUG_ACP_RANK_BITS (64 - TUG_ACP_RANK_SHIFT)
 
@@ -37,9 +38,10 @@ _Static_assert(TUG_ACP_RANK_BITS >= 8 && TUG_ACP_RANK_BITS <= 31, "ranks are int
 #define TUG_ACP_RANKS ((UINT32_C(1) << TUG_ACP_RANK_BITS) - 1)
 #define TUG_ACP_NO_RANK UINT32_MAX
 
-static inline acp_ga_t tug_acp_ga(uint32_t rank, uint32_t number, uint64_t offset) {
-    return ((uint64_t)rank + 1) << TUG_ACP_RANK_SHIFT | (uint64_t)number << TUG_ACP_OFFSET_BITS |
-           offset;
+static inline acp_ga_t tug_acp_ga(uint32_t rank, uint32_t color, uint32_t number, uint64_t offset) {
+    return ((uint64_t)rank + 1) << TUG_ACP_RANK_SHIFT |
+           (uint64_t)color << (TUG_ACP_RANK_SHIFT - TUG_ACP_COLOR_BITS) |
+           (uint64_t)number << TUG_ACP_OFFSET_BITS | offset;
 }
 
 /* TUG_ACP_NO_RANK for ACP_GA_NULL. */

@@ -116,6 +116,8 @@ static int open_all(MPI_Comm comm) {
     tug_context_set_internal(tug_acp.context);
     tug_acp.rank = (uint32_t)tug_context_rank(tug_acp.context);
     tug_acp.nranks = (uint32_t)tug_context_size(tug_acp.context);
+    const uint32_t ports = tug_context_ports(tug_acp.context);
+    tug_acp.ncolors = ports < TUG_ACP_COLORS ? ports : TUG_ACP_COLORS;
     status = tug_acp.nranks > TUG_ACP_RANKS ? TUG_ERR_RANGE : tug_acp_regions_open();
     if (status == 0) {
         status = open_local();
@@ -230,14 +232,14 @@ int acp_procs(void) {
 }
 
 int acp_colors(void) {
-    return tug_acp_runs("acp_colors") ? 1 : -1;
+    return tug_acp_runs("acp_colors") ? (int)tug_acp.ncolors : -1;
 }
 
 acp_ga_t acp_query_starter_ga(int rank) {
     if (!tug_acp_runs("acp_query_starter_ga"))
         return ACP_GA_NULL;
     if (rank >= 0 && (uint32_t)rank < tug_acp.nranks)
-        return tug_acp_ga((uint32_t)rank, 0, 0);
+        return tug_acp_ga((uint32_t)rank, 0, 0, 0);
     tug_acp_fail("acp_query_starter_ga", TUG_ERR_INVALID);
     return ACP_GA_NULL;
 }
@@ -253,7 +255,7 @@ int acp_query_rank(acp_ga_t ga) {
 int acp_query_color(acp_ga_t ga) {
     if (!tug_acp_runs("acp_query_color"))
         return -1;
-    if (tug_acp_ga_rank(ga) < tug_acp.nranks && tug_acp_ga_color(ga) == 0)
-        return 0;
+    if (tug_acp_ga_rank(ga) < tug_acp.nranks && tug_acp_ga_color(ga) < tug_acp.ncolors)
+        return (int)tug_acp_ga_color(ga);
     return refuse("acp_query_color", TUG_ERR_INVALID);
 }

@@ -87,6 +87,7 @@ struct tug_acp {
     bool initialised_mpi;
     tug_context *context;
     uint32_t rank, nranks;
+    uint32_t ncolors;
     struct tug_acp_cache cache;
     struct tug_acp_slot *slots;      /* [TUG_ACP_COMMANDS] */
     struct tug_acp_command *relayed; /* [TUG_ACP_RELAYED], behind the slots */

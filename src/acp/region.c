@@ -21,6 +21,7 @@ struct region {
     tug_registration *registration;
     unsigned char *base;
     size_t bytes;
+    uint32_t color;
     struct tug_key key;
 };
 
@@ -31,8 +32,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* registering and its 
 
 /* ---- beginning and end ---- */
 
-static void fill(struct region *region, tug_registration *registration) {
+static void fill(struct region *region, tug_registration *registration, uint32_t color) {
+    tug_mem_set_port(registration, color);
     region->registration = registration;
+    region->color = color;
     region->base = tug_mem_address(registration);
     __atomic_store_n(&region->bytes, tug_mem_size(registration), __ATOMIC_RELAXED);
     region->generation++;
@@ -46,7 +49,7 @@ int tug_acp_regions_open(void) {
     int status = tug_mem_allocate(tug_acp.context, tug_acp_starter_bytes(), &starter);
     if (status != 0)
         return status;
-    fill(&regions[0], starter);
+    fill(&regions[0], starter, 0);
     first_free = 0;
     nfree = TUG_ACP_KEYS - 1;
     for (uint32_t i = 0; i < nfree; i++)
@@ -103,7 +106,8 @@ void tug_acp_unpin(const struct tug_acp_pinned *pinned) {
 /* ---- registering ---- */
 
 static acp_atkey_t atkey_of(uint32_t number) {
-    return tug_acp_ga(tug_acp.rank, number, regions[number].generation);
+    const struct region *region = &regions[number];
+    return tug_acp_ga(tug_acp.rank, region->color, number, region->generation);
 }
 
 /* The number of a live key of ours, or 0. */
@@ -114,7 +118,7 @@ static uint32_t number_of(acp_atkey_t atkey) {
     return ours ? number : 0;
 }
 
-static int register_at(void *address, size_t bytes, acp_atkey_t *atkey) {
+static int register_at(void *address, size_t bytes, uint32_t color, acp_atkey_t *atkey) {
     if (nfree == 0)
         return TUG_ERR_FULL;
     tug_registration *registration;
@@ -124,7 +128,7 @@ static int register_at(void *address, size_t bytes, acp_atkey_t *atkey) {
     uint32_t number = free_numbers[first_free];
     first_free = (first_free + 1) % TUG_ACP_KEYS;
     nfree--;
-    fill(&regions[number], registration);
+    fill(&regions[number], registration, color);
     *atkey = atkey_of(number);
     return 0;
 }
@@ -134,13 +138,13 @@ acp_atkey_t acp_register_memory(void *address, size_t size_in_bytes, int color) 
     int status = 0;
     if (!tug_acp_runs("acp_register_memory"))
         return ACP_ATKEY_NULL;
-    if (address == NULL || size_in_bytes == 0 || color != 0)
+    if (address == NULL || size_in_bytes == 0 || (uint32_t)color >= tug_acp.ncolors)
         status = TUG_ERR_INVALID;
     else if (size_in_bytes > TUG_ACP_OFFSETS)
         status = TUG_ERR_RANGE;
     if (status == 0) {
         pthread_mutex_lock(&lock);
-        status = register_at(address, size_in_bytes, &atkey);
+        status = register_at(address, size_in_bytes, (uint32_t)color, &atkey);
         pthread_mutex_unlock(&lock);
     }
     if (status != 0)
@@ -189,7 +193,7 @@ acp_ga_t acp_query_ga(acp_atkey_t atkey, void *address) {
         tug_acp_fail("acp_query_ga", number == 0 ? TUG_ERR_KEY : TUG_ERR_RANGE);
         return ACP_GA_NULL;
     }
-    return tug_acp_ga(tug_acp.rank, number, offset);
+    return tug_acp_ga(tug_acp.rank, region->color, number, offset);
 }
 
 void *acp_query_address(acp_ga_t ga) {
@@ -197,7 +201,7 @@ void *acp_query_address(acp_ga_t ga) {
     if (!tug_acp_runs("acp_query_address"))
         return NULL;
     int status = TUG_ERR_INVALID;
-    if (tug_acp_ga_rank(ga) == tug_acp.rank && tug_acp_ga_color(ga) == 0)
+    if (tug_acp_ga_rank(ga) == tug_acp.rank && tug_acp_ga_color(ga) < tug_acp.ncolors)
         status = tug_acp_pin(ga, 1, &pinned);
     if (status != 0) {
         tug_acp_fail("acp_query_address", status);

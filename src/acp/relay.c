@@ -45,7 +45,8 @@ static void answer_key(tug_context *context, struct tug_caller caller, const voi
     (void)d;
     if (bytes == sizeof(number))
         memcpy(&number, payload, bytes);
-    if (number < TUG_ACP_KEYS && tug_acp_pin(tug_acp_ga(tug_acp.rank, number, 0), 0, &own) == 0) {
+    if (number < TUG_ACP_KEYS &&
+        tug_acp_pin(tug_acp_ga(tug_acp.rank, 0, number, 0), 0, &own) == 0) {
         key = own.key;
         tug_acp_unpin(&own);
     }

@@ -21,7 +21,7 @@ static bool here(acp_ga_t ga) {
 /* ---- checks ---- */
 
 static bool can_be(acp_ga_t ga) {
-    return tug_acp_ga_rank(ga) < tug_acp.nranks && tug_acp_ga_color(ga) == 0;
+    return tug_acp_ga_rank(ga) < tug_acp.nranks && tug_acp_ga_color(ga) < tug_acp.ncolors;
 }
 
 int tug_acp_check(const struct tug_acp_request *request) {

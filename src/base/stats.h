@@ -53,7 +53,7 @@
     X(VERBS_REQUESTS, "verbs_requests", "work requests in these")                                  \
     X(VERBS_COMPLETIONS, "verbs_completions", "completions taken from the card, receives too")     \
     X(VERBS_RAIL_1, "verbs_rail_1", "bytes of shares of long operations by the first port")        \
-    X(VERBS_RAIL_2, "verbs_rail_2", "the same by the second")                                      \
+    X(VERBS_RAIL_2, "verbs_rail_2", "the same by the second, with short ones that name it")        \
     X(VERBS_RAIL_3, "verbs_rail_3", "by the third")                                                \
     X(VERBS_RAIL_4, "verbs_rail_4", "by the fourth")                                               \
     X(LONE, "lone", "LLCL operations that went to a process of the node by themselves")            \

@@ -54,6 +54,16 @@ int tug_mem_reserve(tug_context *context, size_t size_in_bytes, size_t real_in_b
 /* Does a device know where the memory is, so that it has to stay there? */
 bool tug_mem_is_locked(const tug_registration *registration);
 
+/* The ports of network cards that every process has and operations can be dealt out to, at least 1;
+ * the same on all. Any thread. */
+uint32_t tug_context_ports(const tug_context *context);
+
+/* Short reads and writes of the registration by other processes, and whatever they wait for at a
+ * card, go by that port, by keys that are made from now on; 0 to begin with. What has an order, as
+ * writes with signals, atomics and packets, goes by the first; long ones go by all in any case. Who
+ * has made the registration, before others see it. */
+void tug_mem_set_port(tug_registration *registration, uint32_t port);
+
 /* ---- facts ---- */
 
 /* Its private communicator, of all its processes: for collective calls of the floor that made it.

@@ -264,9 +264,26 @@ void tug_mem_key(const tug_registration *registration, struct tug_key *key) {
     key->word[5] = node_rank << 16 | registration->segment;
     if (entry != NULL && entry->offer.name != 0)
         key->word[5] |= TUG_KEY_LENT;
-    key->word[6] = key->word[7] = 0;
+    key->word[6] = 0;
+    key->word[7] = (uint64_t)registration->port << 32;
     tug_key_add_rkeys(key, registration->rkeys);
     key->word[5] |= (uint64_t)tug_key_check(key) << 32;
+}
+
+void tug_mem_set_port(tug_registration *registration, uint32_t port) {
+    registration->port = (uint8_t)port;
+}
+
+uint32_t tug_context_ports(const tug_context *context) {
+    const struct tug_fabric *fabric = &context->fabric;
+    uint32_t most = 1;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        if (fabric->states[i] == NULL || tug_transports[i]->ports == NULL)
+            continue;
+        const uint32_t ports = tug_transports[i]->ports(fabric->states[i]);
+        most = ports > most ? ports : most;
+    }
+    return most;
 }
 
 void *tug_mem_map(const tug_context *context, const struct tug_key *key) {

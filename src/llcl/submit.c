@@ -12,6 +12,19 @@ _Static_assert(TUG_COPIED_MOST == TUG_OPERATION_INLINE, "what the operation has 
 
 #define DO_HERE 8 /* in scratch: address lies in this process */
 
+/* The key names a port: the operation goes by that one, if it is one that may. */
+static void choose_port(struct tug_operation *operation, const struct tug_try *request,
+                        const struct tug_key *key) {
+    const uint32_t port = tug_key_port(key);
+    uint32_t rkeys[TUG_RKEYS];
+    tug_key_rkeys(key, rkeys);
+    if ((request->kind != TUG_OPERATION_READ && request->kind != TUG_OPERATION_WRITE) ||
+        request->op != 0 || request->bytes >= TUG_OPERATION_LONG || rkeys[port] == 0)
+        return;
+    operation->rkey = rkeys[port];
+    operation->op = (uint8_t)(port << TUG_PORT_SHIFT);
+}
+
 static void fill(struct tug_operation *operation, const struct tug_try *request,
                  unsigned char *local, unsigned char *reached) {
     operation->on_complete = *request->on_complete;
@@ -28,6 +41,8 @@ static void fill(struct tug_operation *operation, const struct tug_try *request,
         operation->offset = request->remote->offset;
         operation->address = key->word[2] + request->remote->offset;
         operation->rkey = (uint32_t)key->word[4];
+        if (__builtin_expect(tug_key_port(key) != 0, 0))
+            choose_port(operation, request, key);
         registration = request->local->registration;
         if (request->bytes >= TUG_OPERATION_LONG)
             tug_key_rkeys(key, operation->rkeys);

@@ -18,7 +18,10 @@
  *       word 5   segment + 1 (16 bits, 0: not mapped) | rank in the node (15 bits) | lent (1 bit)
  *                | check (32 bits)
  *       word 6   rkey of a process's second device (low half) | of its third (high half)
- *       word 7   of its fourth (low half) | 0
+ *       word 7   of its fourth (low half) | port (2 bits) | 0
+ *
+ * The port is the one by which short reads and writes of the memory go, from 0 in the order of the
+ * rkeys, where a process has several.
  *
  * The check is a hash of all else: a key that was damaged on its way is refused when it is used.
  * The owner checks id, generation and bounds again whenever it serves a request.
@@ -48,6 +51,7 @@ struct tug_registration {
     size_t bytes;
     uint64_t id;
     uint32_t rkeys[TUG_RKEYS]; /* devices' names of it, for keys; 0: that one does not know it */
+    uint8_t port;              /* for keys, see above */
     uint32_t segment;          /* + 1; 0: not from tug_mem_allocate() */
     uint32_t serving;          /* transfers under way that peers asked for; holder only */
     uint32_t users;            /* operations of this process that are out with it; holder only */
@@ -131,6 +135,10 @@ static inline unsigned tug_key_rkey_shift(unsigned i) {
 static inline void tug_key_rkeys(const struct tug_key *key, uint32_t rkeys[TUG_RKEYS]) {
     for (unsigned i = 0; i < TUG_RKEYS; i++)
         rkeys[i] = (uint32_t)(key->word[tug_key_rkey_word(i)] >> tug_key_rkey_shift(i));
+}
+
+static inline uint32_t tug_key_port(const struct tug_key *key) {
+    return (key->word[7] >> 32) % TUG_RKEYS;
 }
 
 /* Adds them to a key in which their places are zero. */

@@ -80,6 +80,14 @@ _Static_assert(sizeof(struct tug_operation) == 128, "an operation is two cache l
 #define TUG_WRITE_LATE 2u
 #define TUG_WRITE_AHEAD 4u
 #define TUG_WRITE_PASSED 8u
+#define TUG_WRITE_FLAGS 15u
+
+/* A READ or plain WRITE of less than TUG_OPERATION_LONG bytes whose rkey is that of another port
+ * than the first: which one, in the upper bits of `op`. 0: none. */
+#define TUG_PORT_SHIFT 4
+static inline uint32_t tug_operation_port(const struct tug_operation *operation) {
+    return operation->op >> TUG_PORT_SHIFT;
+}
 
 /* A signal that is late; one that does not wait in a packet for more, as a job at its target waits
  * for it. */

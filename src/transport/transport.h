@@ -119,6 +119,10 @@ struct tug_transport {
      * every atomic of the context goes by this row? The same everywhere. NULL: no. */
     bool (*atomics)(const void *state);
 
+    /* The ports that operations can be dealt out to by tug_operation_port(); the same on all. NULL:
+     * it knows no ports. */
+    uint32_t (*ports)(const void *state);
+
     /* Takes the operation over. Never refuses: what does not fit now waits inside, linked by
      * operation->next; where the row has no way to the peer after all, tug_fabric_pass_on(). */
     void (*post)(void *state, struct tug_operation *operation);

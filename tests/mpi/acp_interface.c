@@ -85,6 +85,26 @@ static acp_ga_t meet(int number) {
     return starter[1];
 }
 
+/* Memory n of another rank, which has its colour, takes a few bytes and gives them back. */
+static void try_copies(int number, acp_ga_t there) {
+    const acp_ga_t own = acp.ga(keys[number], memory[number]);
+    CHECK(acp.part[1](own) == number % acp.colors() && acp.part[1](there) == acp.part[1](own),
+          "memory %d has colour %d", number, acp.part[1](there));
+    memory[number][0] = 1000 + (uint64_t)check_rank;
+    memory[number][1] = 0;
+    acp_sync();
+    acp.complete(acp.copy(there + 8, own, 8, ACP_HANDLE_NULL));
+    acp_sync();
+    const uint64_t right = 1000 + (uint64_t)((check_rank + 1) % check_nranks);
+    CHECK(memory[number][1] == right, "memory %d has %llu", number,
+          (unsigned long long)memory[number][1]);
+    acp.complete(acp.copy(own, there, 8, ACP_HANDLE_NULL));
+    acp_sync();
+    CHECK(memory[number][0] >= 1000 && memory[number][0] < 1000 + (uint64_t)check_nranks,
+          "memory %d got %llu", number, (unsigned long long)memory[number][0]);
+    acp_sync();
+}
+
 /* The words of `there` become 100 and 0; one operation on the first leaves its old value in the
  * second of ours. */
 static void try_atomics(int number, acp_ga_t there) {
@@ -121,7 +141,7 @@ int main(int argc, char **argv) {
     left_starter = acp.starter(left);
     starter = acp.address(own_starter);
     for (int i = 0; i < KEYS; i++) {
-        keys[i] = acp.begin(memory[i], sizeof memory[i], 0);
+        keys[i] = acp.begin(memory[i], sizeof memory[i], i % acp.colors());
         CHECK(keys[i] != ACP_ATKEY_NULL, "no key %d: %s", i, tug_strerror(ACP_ERRNO));
     }
     const acp_ga_t there = meet(0);
@@ -132,9 +152,11 @@ int main(int argc, char **argv) {
     acp_sync();
     CHECK(get_clock() > before, "the clock stands");
     CHECK(acp.end(keys[0]) == 0, "key 0 does not end: %s", tug_strerror(ACP_ERRNO));
-    keys[KEYS] = acp.begin(memory[KEYS], sizeof memory[KEYS], 0);
+    keys[KEYS] = acp.begin(memory[KEYS], sizeof memory[KEYS], KEYS % acp.colors());
     CHECK(keys[KEYS] != ACP_ATKEY_NULL, "no key again: %s", tug_strerror(ACP_ERRNO));
-    try_atomics(KEYS, meet(KEYS));
+    const acp_ga_t again = meet(KEYS);
+    try_copies(KEYS, again);
+    try_atomics(KEYS, again);
     CHECK(acp_finalize() == 0, "acp_finalize: %s", tug_strerror(ACP_ERRNO));
     return check_end();
 }

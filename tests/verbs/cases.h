@@ -33,6 +33,7 @@
 #define TUG_RAILS_CASES \
     STAND_IN(rails_found) STAND_IN(rails_shares) STAND_IN(rails_apart) STAND_IN(rails_restart) \
     STAND_IN(rails_lost) STAND_IN(rails_first_lost) STAND_IN(rails_all_lost) \
+    STAND_IN(rails_ports) STAND_IN(rails_port_lost) \
     STAND_IN(rails_refuse_memory) STAND_IN(rails_key_ended) STAND_IN(rails_without_tags) \
     STAND_IN(rails_wake) STAND_IN(rails_differ)
 /* clang-format on */

@@ -205,6 +205,74 @@ void rails_all_lost(void **state) {
     assert_settled();
 }
 
+/* Starts a short operation whose key names a port. */
+static void post_by_port(enum tug_operation_kind kind, uint32_t port, uint64_t bytes,
+                         struct fake_end *end) {
+    struct tug_operation *operation =
+        fake_operation(ORIGIN, 1, kind, theirs, 3, mine, 3, bytes, end);
+    operation->rkey = theirs->rkeys[port];
+    operation->op = (uint8_t)(port << TUG_PORT_SHIFT);
+    fake_post(ORIGIN, operation);
+}
+
+/* What is short goes by the port that its key names, and by no other: one executor deals work out
+ * to all of them, before any has begun. */
+void rails_ports(void **state) {
+    enum { EACH = 20, PORTS = 4 };
+    struct fake_end ends[EACH * PORTS];
+    open_devices(state, "4");
+    assert_int_equal(tug_transport_verbs.ports(ORIGIN->view), PORTS);
+    for (unsigned i = 0; i < PORTS; i++)
+        run_one(TUG_OPERATION_WRITE, 0, 0, 512 * KIB); /* all are connected */
+    for (unsigned round = 0; round < 2; round++) {
+        const uint64_t bytes = round ? 8 : 128 * KIB - 1;
+        unsigned char *from = round ? theirs_memory : mine_memory;
+        unsigned char *to = round ? mine_memory : theirs_memory;
+        uint64_t before[PORTS], chains[PORTS];
+        fill(from + 3, bytes, round);
+        memset(to, 0, bytes + 8);
+        for (uint32_t port = 0; port < PORTS; port++) {
+            before[port] = posted(port);
+            chains[port] = rail_of(ORIGIN, port)->chains;
+        }
+        fake_hold = true;
+        for (uint32_t i = 0; i < EACH * PORTS; i++)
+            post_by_port(round ? TUG_OPERATION_READ : TUG_OPERATION_WRITE, i % PORTS, bytes,
+                         &ends[i]);
+        tug_transport_verbs.flush(ORIGIN->view);
+        for (uint32_t port = 0; port < PORTS; port++)
+            assert_true(rail_of(ORIGIN, port)->chains > chains[port]);
+        fake_hold = false;
+        assert_true(fake_finish(60));
+        for (uint32_t i = 0; i < EACH * PORTS; i++)
+            assert_done(&ends[i], 0);
+        assert_filled(to + 3, bytes, round);
+        for (uint32_t port = 0; port < PORTS; port++)
+            assert_int_equal(posted(port) - before[port], EACH);
+    }
+    assert_int_equal(ORIGIN->passed, 0);
+    assert_settled();
+}
+
+/* The port that is named is lost: what is short takes the next row, and other ports go on. */
+void rails_port_lost(void **state) {
+    struct fake_end end;
+    open_devices(state, "2");
+    post_by_port(TUG_OPERATION_WRITE, 1, 8, &end);
+    assert_true(tug_transport_verbs.busy(ORIGIN->view));
+    assert_true(fake_finish(60));
+    assert_done(&end, 0);
+    lose(1);
+    fake_round();
+    post_by_port(TUG_OPERATION_READ, 1, 8, &end);
+    assert_true(fake_finish(60));
+    assert_done(&end, 0);
+    assert_int_equal(ORIGIN->passed, 1);
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    assert_int_equal(ORIGIN->passed, 1);
+    assert_settled();
+}
+
 static struct ibv_pd *refuses;
 static __typeof__(tug_ibv.reg_mr_iova) register_it;
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs ranks over verbs, in the machine of run_in_vm.sh, with a second device of the first one's kind for as long as
 # it takes, and checks that both have shares of the long operations, or that none has: then everything goes whole by the
-# first one.
+# first one; or that the second has what is short and names it.
 #
-# usage: rails.sh both|first COMMAND...
+# usage: rails.sh both|first|second COMMAND...
 set -u
 shared=$1
 shift
@@ -27,6 +27,7 @@ good=1
 case $shared in
 both) if [ "${first:-0}" -lt 131072 ] || [ "${second:-0}" -lt 131072 ]; then good=0; fi ;;
 first) if [ "${first:-0}" != 0 ] || [ "${second:-0}" != 0 ]; then good=0; fi ;;
+second) if [ "${first:-0}" != 0 ] || [ "${second:-0}" = 0 ]; then good=0; fi ;;
 *) exit 2 ;;
 esac
 if [ $rc != 0 ] || [ $good = 0 ]; then

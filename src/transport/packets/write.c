@@ -58,7 +58,7 @@ static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream
     struct tug_operation *under = /* what is short is copied when it is started */
         operation->local == NULL ? bearer(fabric, stream, operation) : operation;
     uint32_t tag = tug_fabric_tag(fabric, under);
-    if (operation->op == 0 &&
+    if ((operation->op & TUG_WRITE_FLAGS) == 0 &&
         tug_packet_is_near(packet, operation->key, operation->offset, operation->bytes)) {
         if (under != operation && (tug_packet_runs(packet, operation->bytes) ||
                                    tug_packet_begin_run(packet, tag, operation->bytes))) {

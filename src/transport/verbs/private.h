@@ -512,6 +512,9 @@ void tug_verbs_forget(struct tug_verbs_view *view);
  * or another one than the first; it ends with the last share. False: it is as it was. view: of the
  * first rail. */
 bool tug_verbs_cut(struct tug_verbs_view *view, struct tug_operation *operation);
+/* Posts a short operation by the port that it names. Where that one has no way to the peer, or does
+ * not know the memory, the operation takes the next row. view: of the first rail. */
+void tug_verbs_post_by_port(struct tug_verbs_view *view, struct tug_operation *operation);
 /* The view's rail has no way to the peer: another one takes the operation, if it is a share and
  * there is one that it has not been at. */
 bool tug_verbs_share_goes_on(struct tug_verbs_view *view, struct tug_operation *operation);

@@ -1,12 +1,14 @@
-/* Rails: several ports, and the shares of a long read or write that go by them.
+/* Rails: several ports, the shares of a long read or write that go by them, and what is short and
+ * names one.
  *
  * A rail is an endpoint of its own, with a device, queues and pairs of its own, and each context
- * has a view of each of its rails. The first one does everything that has an order, and all that is
- * short. A read or write of TUG_OPERATION_LONG bytes and more is cut into shares, one for each rail
- * that leads to the peer at the moment. A share is an operation itself, with a tag of the context:
- * it is posted, fails, starts again and moves as every operation does. Where a rail has no way to
- * the peer any more, the share goes by the next rail that it has not been at, and behind the last
- * by the next row. The operation ends when all its shares have ended. Threading: the holder. */
+ * has a view of each of its rails. The first one does everything that has an order, and what is
+ * short and names no other. A read or write of TUG_OPERATION_LONG bytes and more is cut into
+ * shares, one for each rail that leads to the peer at the moment. A share is an operation itself,
+ * with a tag of the context: it is posted, fails, starts again and moves as every operation does.
+ * Where a rail has no way to the peer any more, the share goes by the next rail that it has not
+ * been at, and behind the last by the next row. The operation ends when all its shares have ended.
+ * Threading: the holder. */
 #include <string.h>
 
 #include "base/stats.h"
@@ -118,4 +120,18 @@ bool tug_verbs_cut(struct tug_verbs_view *view, struct tug_operation *operation)
         if (!post_share(view, &operations[tags[i]], rails[i]))
             tug_fabric_pass_on(view->wire.fabric, &operations[tags[i]], TUG_BY_VERBS);
     return true;
+}
+
+void tug_verbs_post_by_port(struct tug_verbs_view *view, struct tug_operation *operation) {
+    const uint32_t rail = tug_operation_port(operation);
+    const bool here =
+        rail < view->nrails && (operation->local == NULL || operation->bytes == 0 ||
+                                tug_verbs_memory_of(operation->registration, rail) != NULL);
+    operation->op = 0;
+    if (!here) {
+        tug_fabric_pass_on(view->wire.fabric, operation, TUG_BY_VERBS);
+        return;
+    }
+    tug_stat_add(TUG_STAT_VERBS_RAIL_1 + (enum tug_stat)rail, operation->bytes);
+    tug_verbs_post(view->rails[rail], operation);
 }

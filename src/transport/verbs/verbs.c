@@ -217,6 +217,11 @@ static bool verbs_atomics(const void *state) {
     return view->atomics;
 }
 
+static uint32_t verbs_ports(const void *state) {
+    const struct tug_verbs_view *view = state;
+    return view->nrails;
+}
+
 static int verbs_register(void *state, struct tug_registration *registration) {
     tug_verbs_memory_register(state, registration);
     return 0;
@@ -249,7 +254,9 @@ static bool verbs_takes(void *state, const struct tug_operation *operation) {
 }
 
 static void verbs_post(void *state, struct tug_operation *operation) {
-    if (!tug_verbs_cut(state, operation))
+    if (__builtin_expect(tug_operation_port(operation) != 0, 0))
+        tug_verbs_post_by_port(state, operation);
+    else if (!tug_verbs_cut(state, operation))
         tug_verbs_post(state, operation);
 }
 
@@ -290,6 +297,9 @@ static bool verbs_poll(void *state) {
 static bool verbs_busy(void *state) {
     const struct tug_verbs_view *view = state;
     const struct tug_verbs_messages *messages = view->verbs->messages;
+    for (uint32_t rail = 1; rail < view->nrails; rail++)
+        if (view->rails[rail]->out > 0)
+            return true;
     return view->out > 0 || (messages != NULL && messages->used > 0);
 }
 
@@ -381,6 +391,7 @@ const struct tug_transport tug_transport_verbs = {
     .deregister_memory = verbs_deregister,
     .takes = verbs_takes,
     .atomics = verbs_atomics,
+    .ports = verbs_ports,
     .post = verbs_post,
     .post_signalled = tug_verbs_post_signalled,
     .flush = verbs_flush,
