@@ -15,6 +15,7 @@
 #include "node/arena.h"
 #include "node/team.h"
 #include "rma/remote_owed.h"
+#include "rma/spare.h"
 #include "rma/window.h"
 
 /* ---- domains ---- */
@@ -307,6 +308,7 @@ static void exchange(struct tug_remote *remote, MPI_Aint disp_unit, union part *
 
 size_t tug_remote_footprint(uint64_t nranks, uint64_t active) {
     return sizeof(struct tug_window) + sizeof(struct tug_remote) + sizeof(struct tug_registration) +
+           sizeof(struct tug_chunk) + sizeof(struct tug_spare) +
            nranks * (sizeof(struct tug_remote_target) + sizeof(uint8_t)) + /* access */
            active * sizeof(struct tug_remote_state);
 }

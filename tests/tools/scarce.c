@@ -1,15 +1,17 @@
 /*
- * scarce: a library to preload, by which an allocation of Tugboat's fails.
+ * scarce: a library to preload, by which an allocation of Tugboat's fails, or all are counted.
  *
  * SCARCE_NTH=N: the N-th call of malloc, calloc, realloc or aligned_alloc from the library's code
  * returns NULL, in the process whose rank (PMI_RANK) is SCARCE_RANK. Others' allocations, the
  * host's among them, and later ones are served. Says so on standard error when it happens.
+ * scarce_held() is what the library's code holds of such memory.
  */
 #define _GNU_SOURCE
 
 #include <errno.h>
 #include <limits.h>
 #include <link.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,9 +23,11 @@ void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t n, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
+void __libc_free(void *memory);
+long scarce_held(void);
 
 static uintptr_t begin, end; /* the library's code */
-static _Atomic long left = LONG_MAX;
+static _Atomic long left = LONG_MAX, held;
 
 static int look(struct dl_phdr_info *info, size_t bytes, void *argument) {
     (void)bytes, (void)argument;
@@ -42,34 +46,65 @@ static int look(struct dl_phdr_info *info, size_t bytes, void *argument) {
 __attribute__((constructor)) static void prepare(void) {
     const char *nth = getenv("SCARCE_NTH"), *wanted = getenv("SCARCE_RANK");
     const char *rank = getenv("PMI_RANK");
+    (void)dl_iterate_phdr(look, NULL);
     if (nth == NULL || wanted == NULL || rank == NULL || strcmp(wanted, rank) != 0)
         return;
-    (void)dl_iterate_phdr(look, NULL);
     atomic_store(&left, strtol(nth, NULL, 10));
+}
+
+static bool is_ours(const void *caller) {
+    const uintptr_t at = (uintptr_t)caller;
+    return at >= begin && at < end;
 }
 
 static bool fails(const void *caller) {
     static const char said[] = "scarce: an allocation fails\n";
-    const uintptr_t at = (uintptr_t)caller;
-    if (at < begin || at >= end || atomic_fetch_sub(&left, 1) != 1)
+    if (!is_ours(caller) || atomic_fetch_sub(&left, 1) != 1)
         return false;
     (void)!write(STDERR_FILENO, said, sizeof said - 1);
     errno = ENOMEM;
     return true;
 }
 
+/* Bytes, with what the allocator adds to them. */
+long scarce_held(void) {
+    return atomic_load(&held);
+}
+
+static void *counted(void *memory, const void *caller) {
+    if (memory != NULL && is_ours(caller))
+        atomic_fetch_add(&held, (long)malloc_usable_size(memory));
+    return memory;
+}
+
 void *malloc(size_t bytes) {
-    return fails(__builtin_return_address(0)) ? NULL : __libc_malloc(bytes);
+    const void *caller = __builtin_return_address(0);
+    return fails(caller) ? NULL : counted(__libc_malloc(bytes), caller);
 }
 
 void *calloc(size_t n, size_t bytes) {
-    return fails(__builtin_return_address(0)) ? NULL : __libc_calloc(n, bytes);
+    const void *caller = __builtin_return_address(0);
+    return fails(caller) ? NULL : counted(__libc_calloc(n, bytes), caller);
 }
 
 void *realloc(void *memory, size_t bytes) {
-    return fails(__builtin_return_address(0)) ? NULL : __libc_realloc(memory, bytes);
+    const void *caller = __builtin_return_address(0);
+    if (fails(caller))
+        return NULL;
+    const size_t before = malloc_usable_size(memory);
+    memory = counted(__libc_realloc(memory, bytes), caller);
+    if (memory != NULL && is_ours(caller))
+        atomic_fetch_sub(&held, (long)before);
+    return memory;
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes) {
-    return fails(__builtin_return_address(0)) ? NULL : __libc_memalign(alignment, bytes);
+    const void *caller = __builtin_return_address(0);
+    return fails(caller) ? NULL : counted(__libc_memalign(alignment, bytes), caller);
+}
+
+void free(void *memory) {
+    if (memory != NULL && is_ours(__builtin_return_address(0)))
+        atomic_fetch_sub(&held, (long)malloc_usable_size(memory));
+    __libc_free(memory);
 }

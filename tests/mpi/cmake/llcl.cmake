@@ -138,7 +138,7 @@ if(TEST mpi.llcl_lost.all.host.n2.tcp)
     set_tests_properties(mpi.llcl_lost.all.host.n2.tcp PROPERTIES PASS_REGULAR_EXPRESSION "right")
 endif()
 
-# A context takes as much memory as `tugboat info --memory` says.
+# A context, a window and an array take as much memory as `tugboat info --memory` says.
 if(TARGET tugboat)
     tug_mpi_program(mpi_llcl_footprint SOURCES llcl_footprint.c LIBS tugboat)
     function(tug_footprint_test way ranks contexts)
@@ -147,7 +147,7 @@ if(TARGET tugboat)
         if(way STREQUAL "mpi")
             set(allowed mpi)
         endif()
-        tug_mpi_script(llcl_footprint.${way}${T_CASE} llcl_footprint.sh ${ranks} LABELS llcl TIMEOUT 600
+        tug_mpi_script(llcl_footprint.${way}${T_CASE} footprint.sh ${ranks} LABELS llcl TIMEOUT 600
             FIRST $<TARGET_FILE:tugboat_cmd> ${contexts} ${way} ENV TUGBOAT_TRANSPORTS=${allowed} ${T_ENV})
     endfunction()
     foreach(way IN ITEMS mpi shm)
@@ -156,6 +156,13 @@ if(TARGET tugboat)
         tug_footprint_test(${way} 2 5 CASE .many ENV TUGBOAT_OPERATIONS=65536)
     endforeach()
     tug_footprint_test(shm.few 64 3 ENV TUGBOAT_OPERATIONS=64)
+    if(NOT TUGBOAT_SANITIZE)
+        tug_mpi_program(mpi_footprint SOURCES footprint.c LIBS tugboat)
+        foreach(what IN ITEMS window array)
+            tug_mpi_script(footprint.${what} footprint.sh 16 TIMEOUT 120 FIRST $<TARGET_FILE:tugboat_cmd> ${what} shm
+                --tool-before $<TARGET_FILE:scarce> ENV TUGBOAT_TRANSPORTS=self,shm TUGBOAT_OPERATIONS=64)
+        endforeach()
+    endif()
 endif()
 
 # A rank's engine does not start: nobody waits.
