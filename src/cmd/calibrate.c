@@ -14,7 +14,10 @@
 
 #include "base/settings.h"
 #include "cmd/cmd.h"
+#include "engine/engine.h"
 #include "host/host.h"
+#include "host/level.h"
+#include "llcl/llcl.h"
 #include "persistent/calibrate.h"
 #include "persistent/collectives.h"
 #include "tugboat/model.h"
@@ -50,11 +53,14 @@ static int measure(const char *file) {
         return TUG_EXIT_FAILED;
     }
     if (!tug_host_complete() ||
-        tug_host.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
+        tug_host.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS ||
+        provided != MPI_THREAD_MULTIPLE) {
         tug_cmd_say("calibrate finds no usable MPI library here: set LD_LIBRARY_PATH to one "
                     "(tugboat info)");
         return TUG_EXIT_FAILED;
     }
+    /* what goes by a network of ours goes by the engine, as in a program */
+    tug_level = (struct tug_level){.active = true, .requested = provided};
     int error = tug_collectives_team(MPI_COMM_WORLD, &team);
     if (!error)
         error = tug_calibrate(team, TUG_EFFORT_THOROUGH, &parameters);
@@ -66,6 +72,8 @@ static int measure(const char *file) {
     tug_host.Bcast(&status, 1, MPI_INT, 0, MPI_COMM_WORLD);
     tug_host.Barrier(MPI_COMM_WORLD);
     tug_team_finalize(true);
+    tug_llcl_finalize();
+    tug_engine_bring_down();
     tug_host.Finalize();
     return status;
 }

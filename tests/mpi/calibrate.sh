@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # `tugboat calibrate`: measures, writes a file that the model reads, says what is a guess.
 #
-#   calibrate.sh TUGBOAT MPIEXEC RANKS one|emulated|cliques
+#   calibrate.sh TUGBOAT MPIEXEC RANKS one|emulated|cliques|tcp
 #
-# emulated: every rank a node of its own; cliques: two nodes.
+# emulated: every rank a node of its own; cliques: two nodes; tcp: those, and a network between them.
 set -uo pipefail
 tugboat=$1 mpiexec=$2 ranks=$3 nodes=$4
 unset LD_PRELOAD ${!TUGBOAT*}
@@ -12,6 +12,7 @@ unset LD_PRELOAD ${!TUGBOAT*}
 case $nodes in
 emulated) export MPIR_CVAR_NOLOCAL=1 many=$ranks ;;
 cliques) export MPIR_CVAR_NUM_CLIQUES=2 many=2 ;;
+tcp) export MPIR_CVAR_NUM_CLIQUES=2 UCX_TLS=tcp,self many=2 ;;
 *) many=1 ;;
 esac
 
