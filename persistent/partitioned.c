@@ -208,8 +208,7 @@ static void destroy(struct tug_request *request) {
 bool tug_partitioned_takes(const struct tug_partitioned_call *call) {
     int rank;
     return tug_settings.partitioned && call->peer >= 0 && tug_all_of_world_take_part(call->comm) &&
-           tug_engine_bring_up() && tug_host.Comm_rank(call->comm, &rank) == MPI_SUCCESS &&
-           rank != call->peer;
+           tug_host.Comm_rank(call->comm, &rank) == MPI_SUCCESS && rank != call->peer;
 }
 
 static bool is_dense(const struct tug_partitioned_call *call) {
@@ -253,7 +252,7 @@ static int init_greeting(struct tug_partitioned *one) {
 }
 
 int tug_partitioned_create(const struct tug_partitioned_call *call, MPI_Request *host) {
-    struct tug_partitioned *one = make(call, *host);
+    struct tug_partitioned *one = tug_engine_bring_up() ? make(call, *host) : NULL;
     int error = MPI_ERR_NO_MEM;
     if (one == NULL)
         goto fail;

@@ -12,9 +12,11 @@
  * Which ranks make greetings rests on what both know alike: the communicator is one of the world's
  * processes that all take part (host/participants.h), and the two are not the same. Nobody makes
  * any if a process has opened a session before the ranks agreed on that in MPI_Init: a communicator
- * of it could be used by one rank before, and by the other after that. So does which way they
- * have without the host: memory that both share (partitioned_near.c), or, between nodes, writes
- * with a signal (partitioned_far.c).
+ * of it could be used by one rank before, and by the other after that. Nor if the engine of a rank
+ * has not started by then, which it is to where something that is loaded calls for such requests.
+ * One that is to start later and does not cannot be told of: there the call is an error. So does
+ * which way they have without the host: memory that both share (partitioned_near.c), or, between
+ * nodes, writes with a signal (partitioned_far.c).
  *
  * Threads that make partitions ready do not wait for one another. The receiver takes what has come
  * in MPI_Parrived, in its waits and tests, and by the engine; one thread at a time.
@@ -53,7 +55,8 @@ void tug_partitioned_prepare(MPI_Comm comm);
 void tug_partitioned_finalize(void);
 
 /* Behind the host's init of the same call, whose request is *host and becomes ours. On success
- * *host is our handle. An MPI error code otherwise, and *host is gone. */
+ * *host is our handle. An MPI error code otherwise, and *host is gone: MPI_ERR_NO_MEM if the engine
+ * does not start, too, as the peer counts on this side. */
 int tug_partitioned_create(const struct tug_partitioned_call *call, MPI_Request *host);
 
 /* NULL: the request is another. */

@@ -7,6 +7,7 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "engine/engine.h"
 #include "host/wait_group.h"
 #include "host/host.h"
 #include "host/level.h"
@@ -38,6 +39,7 @@ enum {
     COLLECTIVES = WINDOWS + 2,
     PARTITIONED = COLLECTIVES + 2,
     MAKES_PARTITIONED = PARTITIONED + 2,
+    NO_ENGINE, /* of those that make them */
     HAD_SESSIONS,
     STATS,
     QUESTIONS = STATS + 2
@@ -126,6 +128,7 @@ static void ask(int64_t most[QUESTIONS], bool memory, bool had_sessions) {
     say_twice(&most[PARTITIONED], tug_settings.partitioned);
     most[MAKES_PARTITIONED] =
         tug_level.active && tug_settings.partitioned && tug_references_make_partitioned();
+    most[NO_ENGINE] = most[MAKES_PARTITIONED] && !tug_engine_bring_up();
     most[HAD_SESSIONS] = had_sessions;
     say_twice(&most[STATS], (int64_t)(tug_settings.stats != NULL) + tug_settings.verdict +
                                 4 * (tug_settings.trace != NULL));
@@ -137,13 +140,16 @@ static void settle_participants(const int64_t most[QUESTIONS]) {
     if (!tug_settings.enabled)
         return;
     /* who drives its requests itself has to wait politely, which not everybody can here */
-    if (most[OFF] && most[CALLER])
+    if (most[OFF] && most[CALLER]) {
+        tug_engine_bring_down();
         tug_level.active = false;
+    }
     if (!is_same(&most[WINDOWS]))
         tug_settings.rma = TUG_RMA_OFF;
     if (!is_same(&most[COLLECTIVES]))
         tug_settings.collectives = TUG_COLLECTIVES_OFF;
-    tug_settings.partitioned &= is_same(&most[PARTITIONED]) && !most[HAD_SESSIONS];
+    tug_settings.partitioned &=
+        is_same(&most[PARTITIONED]) && !most[HAD_SESSIONS] && !most[NO_ENGINE];
     makes_partitioned = most[MAKES_PARTITIONED] && tug_settings.partitioned && tug_level.active;
     same_statistics = is_same(&most[STATS]);
 }

@@ -1,6 +1,7 @@
 /*
  * engine_refused: a rank gets no thread for its engine. No rank waits for another: contexts, ACP
- * and arrays fail on all ranks alike, windows and collectives are the host's.
+ * and arrays fail on all ranks alike, windows and collectives are the host's, and a partitioned
+ * request, of which the others do not hear, is an error.
  */
 #define _GNU_SOURCE
 
@@ -70,12 +71,30 @@ static void collectives(void) {
     }
 }
 
+/* The others cannot be told of a call that is looked up: it is an error, and they do not wait for
+ * what will not come. A call that is linked: part_refused. */
+static void partitioned(void) {
+    int (*init)(const void *, int, MPI_Count, MPI_Datatype, int, int, MPI_Comm, MPI_Info,
+                MPI_Request *);
+    int64_t value = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    *(void **)&init = dlsym(RTLD_DEFAULT, "MPI_Psend_init");
+    if (!refuses || init == NULL || MPI_VERSION < 4)
+        return;
+    MUST(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+    const int error =
+        init(&value, 1, 1, MPI_INT64_T, 0, 3, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    CHECK(error == MPI_ERR_NO_MEM, "MPI_Psend_init: %d", error);
+    MUST(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL));
+}
+
 int main(int argc, char **argv) {
     check_begin_threads(&argc, &argv, "engine_refused");
     refuses = check_rank == check_nranks - 1;
     contexts();
     windows();
     collectives();
+    partitioned();
     refuses = false;
     return check_end();
 }

@@ -198,6 +198,10 @@ tug_mpi_test(partitioned.caller RANKS 2 4 WAYS tug ENV TUGBOAT_PROGRESS=caller)
 tug_mpi_test(partitioned.polite RANKS 2 WAYS tug ENV TUGBOAT_WAIT=polite)
 # no way to other nodes but the host's messages
 tug_mpi_test(partitioned.mpi RANKS 2 NODES tcp WAYS tug ENV TUGBOAT_TRANSPORTS=self,mpi)
+# the engine of a rank does not start
+tug_mpi_test(part_refused RANKS 3 WAYS host tug)
+tug_mpi_test(part_refused RANKS 3 NODES two WAYS tug)
+target_link_libraries(mpi_part_refused PRIVATE ${CMAKE_DL_LIBS})
 tug_mpi_test(part_errors RANKS 2 WAYS host tug off)
 tug_mpi_test(part_errors RANKS 2 NODES emulated tcp WAYS tug)
 tug_mpi_test(part_errors.mine ARGS mine RANKS 2 NODES one tcp WAYS tug)
