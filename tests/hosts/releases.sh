@@ -17,7 +17,8 @@ usage() {
     cat <<'TEXT'
 usage: ./dev hosts [OPTION]... [RELEASE]...
 
-Builds, installs and tries Tugboat on Debian releases: bookworm (or 12) and trixie (or 13), or those named.
+Builds, installs and tries Tugboat on Debian releases: bookworm (or 12) and trixie (or 13), or those named. forky (or
+14), which is not released yet, is tried only if it is named.
 The last lines are a table of what is right, what is wrong, and what is not there. The status is 1 if something is wrong.
 
   --root RELEASE=DIR  use this root, which is there already; missing packages are installed in it
@@ -38,8 +39,9 @@ release_name() {
     case $1 in
     12 | bookworm) echo bookworm ;;
     13 | trixie) echo trixie ;;
+    14 | forky) echo forky ;;
     here) echo here ;;
-    *) die "no release '$1': bookworm (12) and trixie (13) are known" ;;
+    *) die "no release '$1': bookworm (12), trixie (13) and forky (14) are known" ;;
     esac
 }
 
