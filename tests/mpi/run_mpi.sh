@@ -4,7 +4,7 @@
 #   run_mpi.sh --mpiexec PATH --way host|tug|native|packet|off|either --ranks N
 #              [--nodes one|two|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool-before LIB] [--tool-after LIB]
 #              [--yielding LIB] [--env NAME=VALUE]... [--refuse TOOL --refused ERROR:CALL[,CALL]...]
-#              [--needs COMMAND:TRANSPORT]
+#              [--needs COMMAND:TRANSPORT] [--defect WHAT]
 #              -- PROGRAM [ARG]... [: -n N PROGRAM [ARG]...]...
 #
 # What follows a colon are more programs of the same job, with ranks of their own. (env NAME=VALUE PROGRAM
@@ -18,6 +18,7 @@
 # yielding: preloaded beside the host alone where ranks outnumber cores, see tests/tools/yielding.c.
 # refused: the kernel refuses these calls with that error, see tests/tools/refuse.c.
 # needs: skipped where `COMMAND info -d`, the tugboat command, says that the transport is not available.
+# defect: skipped, as the host alone fails there: it does that.
 # With Open MPI a node is a host name, behind which its launcher is kept by node_agent.sh, and what goes
 # between nodes goes over TCP: there is no tcp beside emulated.
 # The exit status is the program's; 77 is a skip. A preload that did not happen is a failure: ld.so
@@ -39,6 +40,7 @@ while [ $# -gt 0 ]; do
     --refuse) refuse=$2 ;;
     --refused) refused=$2 ;;
     --needs) needs=$2 ;;
+    --defect) echo "skipped: $2, with the host alone, too"; exit 77 ;;
     --env) settings+=("$2") ;;
     --) shift; break ;;
     *) echo "run_mpi.sh: unknown option $1" >&2; exit 2 ;;
