@@ -91,17 +91,10 @@ void tug_verbs_pair_join(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
         at = &(*at)->next_touched;
     if (pair->touched)
         *at = pair->next_touched;
-    if (into != NULL && pair->head != TUG_NO_TAG) {
-        if (into->head == TUG_NO_TAG)
-            into->head = pair->head;
-        else
-            tug_verbs_operation(verbs, into->tail)->next = pair->head;
-        into->tail = pair->tail;
-        into->waiting += pair->waiting;
-        into->urgent |= pair->urgent;
-    }
-    if (into != NULL)
+    if (into != NULL) {
+        tug_verbs_wait_with(verbs, pair, into);
         tug_verbs_touch(verbs, into);
+    }
     pair->touched = false;
     pair->head = TUG_NO_TAG;
     pair->next_touched = verbs->spare;

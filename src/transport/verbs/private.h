@@ -496,6 +496,9 @@ void tug_verbs_post(struct tug_verbs_view *view, struct tug_operation *operation
  * the next poll; wanted: they do not wait. */
 void tug_verbs_flush(struct tug_verbs *verbs, bool wanted);
 bool tug_verbs_poll(struct tug_verbs *verbs);
+/* What waits at the pair waits at the other one, behind what waits there. */
+void tug_verbs_wait_with(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+                         struct tug_verbs_pair *other);
 /* Everything that waits for the pair ends with status. */
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status);
 /* Everything that waits for the pair is handed on to the next row. */

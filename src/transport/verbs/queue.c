@@ -107,17 +107,32 @@ static void pass_on(struct tug_verbs_view *view, struct tug_operation *operation
 
 /* ---- what waits at a pair ---- */
 
+static void count_in(struct tug_verbs_pair *pair, const struct tug_operation *operation) {
+    pair->waiting++;
+    pair->ordered += is_ahead(operation);
+}
+
+static void count_out(struct tug_verbs_pair *pair, const struct tug_operation *operation) {
+    pair->waiting--;
+    pair->ordered -= is_ahead(operation);
+}
+
+/* A list of operations, which have been counted, waits behind the others. */
+static void link_behind(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t first,
+                        uint32_t last) {
+    if (pair->head == TUG_NO_TAG)
+        pair->head = first;
+    else
+        tug_verbs_operation(verbs, pair->tail)->next = first;
+    pair->tail = last;
+}
+
 static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t number) {
     struct tug_operation *operation = tug_verbs_operation(verbs, number);
     operation->next = TUG_NO_TAG;
     operation->left = operation->bytes;
-    if (pair->head == TUG_NO_TAG)
-        pair->head = number;
-    else
-        tug_verbs_operation(verbs, pair->tail)->next = number;
-    pair->tail = number;
-    pair->waiting++;
-    pair->ordered += is_ahead(operation);
+    link_behind(verbs, pair, number, number);
+    count_in(pair, operation);
     pair->urgent |= operation->bytes >= LARGE;
     tug_verbs_touch(verbs, pair);
 }
@@ -125,8 +140,19 @@ static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_
 static void take_head(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     const struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
     pair->head = operation->next;
-    pair->waiting--;
-    pair->ordered -= is_ahead(operation);
+    count_out(pair, operation);
+}
+
+void tug_verbs_wait_with(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+                         struct tug_verbs_pair *other) {
+    if (pair->head == TUG_NO_TAG)
+        return;
+    link_behind(verbs, other, pair->head, pair->tail);
+    other->waiting += pair->waiting;
+    other->ordered += pair->ordered;
+    other->urgent |= pair->urgent;
+    pair->head = pair->tail = TUG_NO_TAG;
+    pair->waiting = pair->ordered = 0;
 }
 
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status) {
@@ -162,8 +188,7 @@ void tug_verbs_received(struct tug_verbs *verbs, struct tug_verbs_pair *pair, ui
         *at = operation->next;
         if (pair->tail == write)
             pair->tail = before;
-        pair->waiting--;
-        pair->ordered--;
+        count_out(pair, operation);
         finish(verbs, write, 0);
     }
 }
@@ -556,8 +581,7 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, e
             continue;
         }
         operation->left = operation->bytes;
-        pair->waiting++;
-        pair->ordered += is_ahead(operation);
+        count_in(pair, operation);
         if (is_ahead(operation))
             tug_verbs_signalled_again(verbs, pair, operation, at);
         if (first == TUG_NO_TAG)
@@ -729,9 +753,9 @@ void tug_verbs_forget(struct tug_verbs_view *view) {
             break_sender(verbs, pair, NONE_AGAIN, TUG_ERR_PEER);
         take_out(view, &pair->head, &pair->tail);
         pair->waiting = pair->ordered = 0;
-        for (uint32_t at = pair->head; at != TUG_NO_TAG; pair->waiting++) {
+        for (uint32_t at = pair->head; at != TUG_NO_TAG;) {
             const struct tug_operation *operation = tug_verbs_operation(verbs, at);
-            pair->ordered += is_ahead(operation);
+            count_in(pair, operation);
             at = operation->next;
         }
     }
