@@ -11,6 +11,7 @@
 struct fake fakes[FAKE_PROCESSES * FAKE_CONTEXTS];
 bool fake_hold, fake_mute, fake_carries;
 unsigned fake_rails, fake_queued, fake_counted;
+struct fake *fake_acting;
 
 static struct tug_turns *homes[FAKE_PROCESSES][TUG_RKEYS]; /* where its endpoints are found */
 
@@ -55,12 +56,7 @@ static struct fake *fake_of(struct tug_fabric *fabric) {
     return (struct fake *)fabric; /* its first member */
 }
 
-int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
-                       const void *data, size_t bytes) {
-    if (transport != TUG_BY_VERBS || bytes > TUG_CONTROL_MAX || peer >= fabric->nranks)
-        abort();
-    if (fake_mute)
-        return TUG_ERR_NO_MEMORY;
+static void send_control(struct tug_fabric *fabric, uint32_t peer, const void *data, size_t bytes) {
     struct message *message = calloc(1, sizeof *message);
     message->from = fabric->rank;
     message->to = fake_of(fabric) - fabric->rank + peer;
@@ -72,6 +68,18 @@ int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transp
     *at = message;
     fake_queued++;
     fake_counted++;
+}
+
+int tug_fabric_control(struct tug_fabric *fabric, uint32_t peer, unsigned transport,
+                       const void *data, size_t bytes) {
+    struct fake *acting = fake_acting;
+    if (transport != TUG_BY_VERBS || bytes > TUG_CONTROL_MAX || peer >= fabric->nranks)
+        abort();
+    if (fake_mute)
+        return TUG_ERR_NO_MEMORY;
+    fake_acting = NULL;
+    send_control(fabric, peer, data, bytes);
+    fake_acting = acting;
     return 0;
 }
 
@@ -111,7 +119,9 @@ struct fake *fake_add(unsigned context, uint32_t rank) {
     fabric->to_be_carried = fake_carries;
     void *state = NULL;
     char reason[256];
+    fake_acting = fake;
     const int status = tug_verbs_open_at(homes[rank], fabric, &state, reason);
+    fake_acting = NULL;
     if (status != 0) {
         fprintf(stderr, "open: %s\n", tug_strerror(status));
         exit(1);
@@ -166,15 +176,20 @@ bool fake_round(void) {
         struct message *message = messages;
         messages = message->next;
         fake_queued--;
+        fake_acting = message->to;
         if (message->to->view != NULL)
             tug_transport_verbs.control(message->to->view, message->from, message->data,
                                         message->bytes);
+        fake_acting = NULL;
         free(message);
         moved = true;
     }
-    for (int i = 0; i < FAKE_PROCESSES * FAKE_CONTEXTS; i++)
+    for (int i = 0; i < FAKE_PROCESSES * FAKE_CONTEXTS; i++) {
+        fake_acting = &fakes[i];
         if (fakes[i].view != NULL)
             moved |= tug_transport_verbs.poll(fakes[i].view);
+    }
+    fake_acting = NULL;
     return moved;
 }
 
@@ -246,11 +261,15 @@ struct tug_operation *fake_operation(struct fake *fake, uint32_t peer, enum tug_
 }
 
 void fake_post(struct fake *fake, struct tug_operation *operation) {
+    fake_acting = fake;
     tug_transport_verbs.post(fake->view, operation);
+    fake_acting = NULL;
 }
 
 void fake_flush(struct fake *fake) {
+    fake_acting = fake;
     tug_transport_verbs.flush(fake->view);
+    fake_acting = NULL;
 }
 
 static bool is_any_busy(void) {

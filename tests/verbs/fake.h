@@ -24,15 +24,18 @@ struct fake {
     unsigned passed; /* operations that were handed on to the next row, where they end well */
 };
 
+#ifndef FAKE_PROCESSES
 #define FAKE_PROCESSES 3
+#endif
 #define FAKE_CONTEXTS 3
 extern struct fake fakes[FAKE_PROCESSES * FAKE_CONTEXTS];
 extern bool fake_hold;      /* control messages stay in the queue */
 extern bool fake_mute;      /* none can be sent */
 extern bool fake_carries;   /* when it is opened: packets go by it */
 extern unsigned fake_rails; /* when it is opened: another process has so many; 0: nobody is asked */
-extern unsigned fake_queued;  /* control messages in the queue */
-extern unsigned fake_counted; /* control messages so far */
+extern unsigned fake_queued;     /* control messages in the queue */
+extern unsigned fake_counted;    /* control messages so far */
+extern struct fake *fake_acting; /* whose transport is being called; NULL: none is */
 
 /* Opens both; the test fails if that is not possible. */
 void fake_open(void);
