@@ -16,7 +16,7 @@
     CASE(chain_narrow_queue) CASE(chain_mixed) CASE(chain_joined) CASE(chain_from_callbacks) \
     CASE(chain_from_on_local) \
     CASE(memory_inside) CASE(memory_named_again) CASE(memory_empty) CASE(memory_ended) \
-    CASE(memory_threads) \
+    CASE(memory_ended_under_way) CASE(memory_threads) \
     CASE(error_bad_key) CASE(error_bad_key_joined) CASE(error_bad_key_large) \
     CASE(error_then_large) CASE(error_out_of_memory_there) CASE(error_peer_gone) \
     CASE(error_queue_pair) CASE(error_not_taken) CASE(error_peer_silent) CASE(error_nobody_to_ask) \

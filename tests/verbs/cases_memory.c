@@ -70,6 +70,35 @@ void memory_ended(void **state) {
     run_one(TUG_OPERATION_WRITE, 0, 0, 64);
 }
 
+/* Writes are under way when the registration of their target ends: each is done, or refused. */
+void memory_ended_under_way(void **state) {
+    (void)state;
+    enum { N = 16, PIECE = 65536 };
+    struct fake_end ends[N], late;
+    struct tug_registration *brief = fake_register(TARGET, theirs_memory, (size_t)N * PIECE);
+    struct tug_registration kept = *brief;
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    fill(mine_memory, (size_t)N * PIECE, 41);
+    memset(theirs_memory, 0, (size_t)N * PIECE);
+    for (unsigned i = 0; i < N; i++)
+        post(TUG_OPERATION_WRITE, brief, i * PIECE, i * PIECE, PIECE, &ends[i]);
+    fake_flush(ORIGIN);
+    fake_deregister(TARGET, brief);
+    post(TUG_OPERATION_WRITE, &kept, 0, 0, 64, &late);
+    assert_true(fake_finish(120));
+    unsigned ndone = 0;
+    for (unsigned i = 0; i < N; i++) {
+        ndone += ends[i].status == 0;
+        assert_done(&ends[i], ends[i].status == 0 ? 0 : TUG_ERR_KEY);
+        if (ends[i].status == 0)
+            assert_memory_equal(theirs_memory + i * PIECE, mine_memory + i * PIECE, PIECE);
+    }
+    printf("%u of %u were done\n", ndone, (unsigned)N);
+    assert_done(&late, TUG_ERR_KEY);
+    run_one(TUG_OPERATION_READ, 0, 0, 64);
+    assert_int_equal(ORIGIN->passed, 0);
+}
+
 static void *register_often(void *argument) {
     const size_t shift = (size_t)argument * 4096;
     for (int i = 0; i < 100; i++) {
