@@ -43,7 +43,7 @@ done
 
 # What the guest loads, with what modprobe says these need. rxe asks for crc32 by name, which no
 # list of dependencies shows; the generic one is faster under emulation than the one with pclmul.
-modules="virtio_pci virtio_console 9pnet_virtio 9p overlay dummy crc32_generic ib_uverbs rdma_rxe"
+modules="virtio_pci virtio_console 9pnet_virtio 9p overlay dummy veth bridge crc32_generic ib_uverbs rdma_rxe"
 
 check_host() {
     local tool

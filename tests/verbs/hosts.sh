@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Runs ranks on several "hosts", in the machine of run_in_vm.sh: each is a device of Soft-RoCE of its own, at a cable of
+# its own to one switch, and a rank uses the device of its host only, in turn by its number.
+#
+# usage: hosts.sh N COMMAND...
+#        hosts.sh held PROGRAM...
+#            the part that each rank runs: mpiexec ... hosts.sh held PROGRAM
+#
+#     rxe_h0 - h0 ==== p0 - switch - p1 ==== h1 - rxe_h1
+#
+# All of them are in one network namespace: Soft-RoCE of Linux 6.1 sends and receives in the first one only, and requests of
+# a device in another end with "local QP operation error". So that what one host sends another goes by the cables, and not
+# straight to an address that is this machine's own, routes are chosen by the sender's address before the machine looks for
+# its own addresses. The hosts know one another's addresses of the cable, and need not ask.
+set -u
+if [ "$1" = held ]; then
+    shift
+    exec env TUGBOAT_VERBS_DEVICE="rxe_h$((PMI_RANK % TUG_HOSTS))" "$@"
+fi
+hosts=$1
+shift
+cleanup() {
+    local h
+    for h in {0..3}; do
+        rdma link delete "rxe_h$h"
+        ip link delete "h$h"
+        ip rule delete pref $((10 + h))
+        ip rule delete pref $((20 + h))
+        ip rule delete pref $((30 + h))
+    done
+    ip link delete switch
+} 2>/dev/null
+trap cleanup EXIT
+cleanup # of one that was killed
+ip link add switch mtu 4200 type bridge || exit 1
+ip rule show | grep -q '^90:' || ip rule add pref 90 lookup local || exit 1
+ip rule delete pref 0 2>/dev/null
+ip link set switch up
+echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
+for ((h = 0; h < hosts; h++)); do
+    ip link add "h$h" mtu 4200 address "02:00:0a:4e:00:0$((h + 1))" type veth peer name "p$h" mtu 4200 || exit 1
+    for setting in accept_local=1 rp_filter=0 arp_ignore=1 arp_announce=2; do
+        echo "${setting#*=}" >"/proc/sys/net/ipv4/conf/h$h/${setting%=*}"
+    done
+    ip link set "p$h" master switch up
+    ip link set "h$h" up
+    address=10.78.0.$((h + 1))
+    ip addr add "$address/24" dev "h$h"
+    ip rule add pref $((10 + h)) iif "h$h" lookup local
+    ip rule add pref $((20 + h)) from "$address" to "$address" lookup local
+    ip rule add pref $((30 + h)) from "$address" to 10.78.0.0/24 lookup $((100 + h))
+    ip route add 10.78.0.0/24 dev "h$h" src "$address" table $((100 + h))
+    for ((other = 0; other < hosts; other++)); do
+        ip neigh replace "10.78.0.$((other + 1))" lladdr "02:00:0a:4e:00:0$((other + 1))" dev "h$h" nud permanent
+    done
+    rdma link add "rxe_h$h" type rxe netdev "h$h" || exit 1
+done
+export TUG_HOSTS=$hosts
+"$@"
