@@ -99,8 +99,8 @@
 #define TUG_HOST_FUNCTIONS_MORE(X) X(Type_create_struct_c)
 #endif
 
-/* Some are deprecated since MPI 4, whose headers say so (MPICH 5.0, Open MPI 6.0); what replaces them
- * is not in every host. */
+/* Some are deprecated since MPI 4, whose headers say so (MPICH 5.0, Open MPI 6.0); what replaces
+ * them is not in every host. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 struct tug_host {

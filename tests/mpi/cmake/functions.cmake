@@ -36,7 +36,7 @@ if(TUGBOAT_MPI STREQUAL "mpich" AND HostMPI_VERSION VERSION_EQUAL 4.2.1)
     set(tug_host_defects
         "^mpi\\.rma_lock_(epochs|fair)\\.(host|off|native)\\.n[2-4] = loses updates of a rank's own window"
         "^mpi\\.rma_lock_epochs\\.caller\\.tug\\.n[0-9]\\.nodes$ = loses updates of a rank's own window"
-        "^mpi\\.bcast_repeat\\.(host\\.|on\\.tug\\.n4$) = hangs or fails in broadcasts that follow one another"
+        "^mpi\\.bcast_repeat\\.(host\\.|on\\.tug\\.n4) = hangs, fails or has wrong data in broadcasts that follow one another"
         "^mpi\\.lanes\\.[a-z]+\\.n1$ = finds no memory for MPI_PROC_NULL in MPI_Win_shared_query"
         "^mpi\\.sessions\\.again_world\\.[a-z]+\\.n2\\.nodes$ = stops with an assertion in MPI_Win_allocate"
         "^mpi\\.tool_variables\\. = crashes in the tools' interface")
