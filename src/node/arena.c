@@ -20,7 +20,7 @@
 /* Bells and the like, and the first block. */
 #define CHUNK_FIRST (((size_t)64 << 10) + BLOCK_LEAST)
 #define CHUNK_LEAST ((size_t)2 << 20)
-#define PAGE ((size_t)4096)
+#define PAGE ((size_t)4096) /* blocks begin at one; the same on all nodes, whatever their pages */
 
 #define NAME_BYTES 64 /* behind the chunk: its name, from node rank 0 for all */
 

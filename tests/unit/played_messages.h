@@ -25,7 +25,7 @@ static struct played {
     uint64_t order;    /* of posting */
     unsigned char *memory;
     size_t bytes, came;
-} *played;
+} * played;
 static int nplayed;
 static uint64_t played_orders;
 static bool played_waits;
@@ -51,8 +51,7 @@ static void played_move(struct played *to) {
 __attribute__((unused)) static void played_progress(MPI_Comm comm) {
     for (int i = 0; i < nplayed; i++) {
         struct played *to = &played[i];
-        if (to->used && to->receives && to->with >= 0 && !to->done &&
-            PLAYED_COMM(to->to) == comm)
+        if (to->used && to->receives && to->with >= 0 && !to->done && PLAYED_COMM(to->to) == comm)
             played_move(to);
     }
 }
