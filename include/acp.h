@@ -17,10 +17,11 @@
  *   c is the colour: the port of the network cards that serves the address. There are two, 0 and 1,
  *   where every process has two ports or more, and one, 0, elsewhere. Copies of less than 128 KiB
  *   to and from memory of a colour go by that port. Longer ones go by all ports in any case, and
- *   atomics and third-party requests by the first. Colours change nothing about order. Key 0 is the
- *   starter memory, of colour 0. Keys 1 to 255 are registrations. The GA of the byte n bytes after
- * ga is ga + n. The CMake variables TUGBOAT_ACP_KEY_BITS and TUGBOAT_ACP_OFFSET_BITS widen keys and
- *   offsets. Fewer bits then remain for ranks.
+ *   atomics and third-party requests by the first. Colours change nothing about order.
+ *
+ *   Key 0 is the starter memory, of colour 0. Keys 1 to 255 are registrations. The GA of the byte n
+ *   bytes after ga is ga + n. The CMake variables TUGBOAT_ACP_KEY_BITS and TUGBOAT_ACP_OFFSET_BITS
+ *   widen keys and offsets. Fewer bits then remain for ranks.
  *
  *   Keys are reused. The key that has been free for the longest time is reused first. An access
  *   through a GA whose registration has ended fails. If the key has been reused, the access reaches
