@@ -474,9 +474,10 @@ int tug_remote_check(struct tug_remote *remote, int rank, uint64_t address, size
 unsigned char *tug_remote_attached(const struct tug_remote *remote, uint64_t address, size_t bytes);
 
 /* At the target, holder only: the region around the address, for a rank that will have it in a book
- * of its own. False: there is none. */
-bool tug_remote_tell_region(struct tug_remote *remote, uint32_t rank, uint64_t address,
-                            struct tug_region *region);
+ * of its own. TUG_ERR_RANGE: there is none; TUG_ERR_NO_MEMORY: it cannot be noted that this rank
+ * has it. */
+int tug_remote_tell_region(struct tug_remote *remote, uint32_t rank, uint64_t address,
+                           struct tug_region *region);
 
 /* Returns when no other rank knows of regions that have been detached. */
 void tug_remote_await_detached(struct tug_remote *remote);

@@ -28,8 +28,11 @@ struct asking {
     struct tug_counter answered;
 };
 
+/* A region of no bytes: the target had no memory to say more. */
 static void learn(void *pointer, int status) {
     struct asking *asking = pointer;
+    if (status == 0 && asking->region.bytes == 0)
+        status = TUG_ERR_NO_MEMORY;
     if (status == 0) { /* what it overlaps is older */
         tug_book_strike_out(asking->book, asking->region.base, asking->region.bytes);
         (void)tug_book_enter(asking->book, &asking->region);
@@ -109,17 +112,19 @@ unsigned char *tug_remote_attached(const struct tug_remote *remote, uint64_t add
     return (unsigned char *)(uintptr_t)address;
 }
 
-bool tug_remote_tell_region(struct tug_remote *remote, uint32_t rank, uint64_t address,
-                            struct tug_region *region) {
+int tug_remote_tell_region(struct tug_remote *remote, uint32_t rank, uint64_t address,
+                           struct tug_region *region) {
     struct tug_attachments *attachments = remote->attachments;
     const uint32_t slot = tug_book_slot(&attachments->book, address, region);
     struct attached *attached = slot != TUG_BOOK_NOWHERE ? &attachments->list[slot] : NULL;
-    if (attached != NULL && attached->askers == NULL)
+    if (attached == NULL)
+        return TUG_ERR_RANGE;
+    if (attached->askers == NULL)
         attached->askers = calloc(((size_t)remote->nranks + 63) / 64, sizeof(uint64_t));
-    if (attached == NULL || attached->askers == NULL)
-        return false;
+    if (attached->askers == NULL)
+        return TUG_ERR_NO_MEMORY;
     attached->askers[rank / 64] |= (uint64_t)1 << (rank % 64);
-    return true;
+    return 0;
 }
 
 /* ---- attaching and detaching ---- */

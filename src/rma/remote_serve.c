@@ -537,14 +537,16 @@ static void on_notice(tug_context *context, int source, const void *payload, siz
 static void on_region(tug_context *context, struct tug_caller caller, const void *payload,
                       size_t bytes, void *domain) {
     struct request request;
-    struct tug_region region;
-    const bool is_there = read_head(domain, payload, bytes, &request) &&
-                          is_sender(&request, caller.process) &&
-                          request.remote->attachments != NULL &&
-                          tug_remote_tell_region(request.remote, request.head.type,
-                                                 request.head.range >> 16, &region);
-    /* not: that is the program's mistake, and its origin's to report */
-    tug_answer(context, caller, is_there ? &region : NULL, is_there ? sizeof(region) : 0);
+    struct tug_region region = {0};
+    int status = TUG_ERR_RANGE;
+    if (read_head(domain, payload, bytes, &request) && is_sender(&request, caller.process) &&
+        request.remote->attachments != NULL)
+        status = tug_remote_tell_region(request.remote, request.head.type, request.head.range >> 16,
+                                        &region);
+    if (status == TUG_ERR_NO_MEMORY)
+        region.bytes = 0;
+    /* there is none: that is the program's mistake, and its origin's to report */
+    tug_answer(context, caller, &region, status == TUG_ERR_RANGE ? 0 : sizeof(region));
 }
 
 static void on_detached(tug_context *context, int source, const void *payload, size_t bytes,

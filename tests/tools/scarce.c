@@ -4,7 +4,8 @@
  * SCARCE_NTH=N: the N-th call of malloc, calloc, realloc or aligned_alloc from the library's code
  * returns NULL, in the process whose rank (PMI_RANK) is SCARCE_RANK. Others' allocations, the
  * host's among them, and later ones are served. Says so on standard error when it happens.
- * scarce_held() is what the library's code holds of such memory.
+ * scarce_held() is what the library's code holds of such memory. From scarce_refuse(n) on its
+ * allocations of n bytes fail, of 0: none does.
  */
 #define _GNU_SOURCE
 
@@ -25,9 +26,11 @@ void *__libc_realloc(void *memory, size_t bytes);
 void *__libc_memalign(size_t alignment, size_t bytes);
 void __libc_free(void *memory);
 long scarce_held(void);
+void scarce_refuse(size_t bytes);
 
 static uintptr_t begin, end; /* the library's code */
 static _Atomic long left = LONG_MAX, held;
+static _Atomic size_t refused; /* bytes; 0: none */
 
 static int look(struct dl_phdr_info *info, size_t bytes, void *argument) {
     (void)bytes, (void)argument;
@@ -57,9 +60,15 @@ static bool is_ours(const void *caller) {
     return at >= begin && at < end;
 }
 
-static bool fails(const void *caller) {
+void scarce_refuse(size_t bytes) {
+    atomic_store(&refused, bytes);
+}
+
+static bool fails(const void *caller, size_t bytes) {
     static const char said[] = "scarce: an allocation fails\n";
-    if (!is_ours(caller) || atomic_fetch_sub(&left, 1) != 1)
+    if (!is_ours(caller))
+        return false;
+    if (atomic_fetch_sub(&left, 1) != 1 && (bytes == 0 || atomic_load(&refused) != bytes))
         return false;
     (void)!write(STDERR_FILENO, said, sizeof said - 1);
     errno = ENOMEM;
@@ -79,17 +88,17 @@ static void *counted(void *memory, const void *caller) {
 
 void *malloc(size_t bytes) {
     const void *caller = __builtin_return_address(0);
-    return fails(caller) ? NULL : counted(__libc_malloc(bytes), caller);
+    return fails(caller, bytes) ? NULL : counted(__libc_malloc(bytes), caller);
 }
 
 void *calloc(size_t n, size_t bytes) {
     const void *caller = __builtin_return_address(0);
-    return fails(caller) ? NULL : counted(__libc_calloc(n, bytes), caller);
+    return fails(caller, n * bytes) ? NULL : counted(__libc_calloc(n, bytes), caller);
 }
 
 void *realloc(void *memory, size_t bytes) {
     const void *caller = __builtin_return_address(0);
-    if (fails(caller))
+    if (fails(caller, bytes))
         return NULL;
     const size_t before = malloc_usable_size(memory);
     memory = counted(__libc_realloc(memory, bytes), caller);
@@ -100,7 +109,7 @@ void *realloc(void *memory, size_t bytes) {
 
 void *aligned_alloc(size_t alignment, size_t bytes) {
     const void *caller = __builtin_return_address(0);
-    return fails(caller) ? NULL : counted(__libc_memalign(alignment, bytes), caller);
+    return fails(caller, bytes) ? NULL : counted(__libc_memalign(alignment, bytes), caller);
 }
 
 void free(void *memory) {

@@ -154,6 +154,9 @@ tug_mpi_test(rma_attached RANKS 2 WAYS host native off)
 tug_mpi_test(rma_attached RANKS 2 3 NODES emulated WAYS packet)
 tug_mpi_test(rma_attached RANKS 4 NODES two WAYS tug)
 tug_mpi_test(rma_attached RANKS 2 NODES tcp WAYS packet)
+if(TARGET tugboat AND NOT TUGBOAT_SANITIZE)
+    tug_mpi_test(attached_scarce RANKS 2 NODES emulated WAYS tug OPTIONS --tool-before $<TARGET_FILE:scarce>)
+endif()
 
 # Alignment of allocated memory (mpi_minimum_memory_alignment). The host alone keeps it in MPI_Alloc_mem only.
 tug_mpi_test(alignment RANKS 1 2 3 NODES one emulated WAYS tug packet)
