@@ -205,12 +205,16 @@ static bool swap_block(struct thread *t, struct block *b) {
     return true;
 }
 
+/* Completions are awaited by the sum in the end. */
+static void on_added(void *d, int status) {
+    (void)d;
+    CHECK(status == 0, "an addition: %s", tug_strerror(status));
+}
+
 static bool add_common(struct thread *t, int to) {
-    static struct tug_counter counter; /* completions are awaited by the sum in the end */
     uint64_t operand = check_draw(&t->rng) % 1000;
     struct tug_fetch_and_op_params p = {
-        to,      {&memory[LL_ALLOCATED].keys[to], 0}, {NULL, 0}, 8, TUG_ADD,
-        operand, {tug_counter_add, &counter}};
+        to, {&memory[LL_ALLOCATED].keys[to], 0}, {NULL, 0}, 8, TUG_ADD, operand, {on_added, NULL}};
     if (!tug_try_fetch_and_op_async(context, &p))
         return false;
     atomic_fetch_add(&added[to], operand);
