@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/cores.h"
 #include "base/log.h"
 #include "engine/park.h"
 #include "host/agreement.h"
@@ -517,8 +516,7 @@ static int measure(struct calibration *c) {
     const struct tug_places *places = &team->places;
     struct tug_model_parameters *p = c->parameters;
     int error = 0;
-    unsigned cores = tug_cores_find().count;
-    p->copiers = cores < COPIERS_MOST ? cores : COPIERS_MOST;
+    p->copiers = team->cores < COPIERS_MOST ? team->cores : COPIERS_MOST;
     if (c->ntakers > 1) {
         if (places->node_of[team->rank] == c->node_number)
             error = measure_inside(c);

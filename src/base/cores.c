@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -122,4 +123,20 @@ struct tug_cores tug_cores_find(void) {
         cores.id = mix(cores.id, &quota.group, sizeof(quota.group));
     }
     return cores;
+}
+
+static int by_id(const void *left, const void *right) {
+    const struct tug_cores *a = left, *b = right;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+struct tug_sharing tug_cores_sharing(struct tug_cores all[], size_t n, uint64_t id) {
+    struct tug_sharing found = {0};
+    qsort(all, n, sizeof(*all), by_id);
+    for (size_t i = 0; i < n; i++) {
+        found.processes += all[i].id == id;
+        if (i == 0 || all[i].id != all[i - 1].id)
+            found.cores += all[i].count;
+    }
+    return found;
 }

@@ -6,8 +6,8 @@
  * in a container of two processors share two, however many the mask shows.
  *
  * Whether ranks outnumber them is what waits and copies go by. The ranks of a communicator's node
- * are known to share them; the world knows better (pmpi/world.h), since nodes that are containers
- * or are emulated may share a machine.
+ * tell each other (node/team.h); the world knows better (pmpi/world.h), since nodes that are
+ * containers or are emulated may share a machine.
  *
  * Any thread.
  */
@@ -41,6 +41,17 @@ struct tug_cores {
 
 /* What holds for this process now. */
 struct tug_cores tug_cores_find(void);
+
+/* How processes of a node share its cores. */
+struct tug_sharing {
+    unsigned processes; /* have the cores `id` */
+    unsigned cores;     /* of all processes together */
+};
+
+/* all: what each of n >= 1 processes may use, which are sorted. A launcher that binds gives each of
+ * them cores of its own, and none of them is crowded then. Sets that overlap and are not equal
+ * count as apart. Pure. */
+struct tug_sharing tug_cores_sharing(struct tug_cores all[], size_t n, uint64_t id);
 
 /* So many ranks of the job are known to use the `cores` that this process may use now. The most
  * that anybody has said stays: ranks of other communicators are there, too. */

@@ -260,10 +260,26 @@ static int arrange_as_set(struct tug_places *places) {
     return error;
 }
 
-/* Numbers the nodes by the first rank of each. */
+/* The node's ranks tell each other which cores they may use. all: [node size] for that. */
+static void find_cores(struct tug_team *team, struct tug_cores all[]) {
+    const struct tug_cores mine = tug_cores_find();
+    TUG_POLITE(Iallgather, &mine, (int)sizeof(mine), MPI_BYTE, all, (int)sizeof(mine), MPI_BYTE,
+               team->node_comm);
+    const struct tug_sharing sharing = tug_cores_sharing(all, (size_t)team->node_size, mine.id);
+    tug_cores_shared_by(sharing.processes, mine.count);
+    tug_park_configure(tug_settings.spin_us, tug_cores_crowded());
+    team->cores = sharing.cores > mine.count ? sharing.cores : mine.count;
+}
+
+/* Numbers the nodes by the first rank of each, and finds out how crowded they are. */
 static int map_nodes(struct tug_team *team) {
     uint32_t *node_of = malloc((size_t)team->nranks * sizeof(*node_of));
-    if (!tug_all_agree(team->comm, node_of != NULL)) {
+    struct tug_cores *cores = calloc((size_t)team->node_size, sizeof(*cores));
+    const bool enough = tug_all_agree(team->comm, node_of != NULL && cores != NULL);
+    if (enough)
+        find_cores(team, cores);
+    free(cores);
+    if (!enough) {
         free(node_of);
         return TUG_ERR_NO_MEMORY;
     }
@@ -354,15 +370,12 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
         team_free(team);
         return error;
     }
-    const unsigned cores = tug_cores_find().count;
-    tug_cores_shared_by((unsigned)team->node_size, cores);
-    tug_park_configure(tug_settings.spin_us, tug_cores_crowded());
     uint64_t word = (uint64_t)(uintptr_t)team ^ (uint64_t)random() << 20;
     if (team->rank == 0)
         (void)tug_random_draw(&word, sizeof(word));
     int64_t most[5] = {team->node_size, tug_cores_crowded(),
                        team->rank == 0 ? (int64_t)(word >> 1) : 0,
-                       tug_level.requested == MPI_THREAD_MULTIPLE, cores};
+                       tug_level.requested == MPI_THREAD_MULTIPLE, team->cores};
     (void)tug_agree(team->comm, MPI_MAX, most, 5);
     team->node_most = (int)most[0];
     team->oversubscribed = most[1];

@@ -151,6 +151,24 @@ static void the_most_ranks_that_were_told_of_crowd(void **state) {
     assert_true(tug_cores_crowded());
 }
 
+static void who_is_bound_shares_with_nobody(void **state) {
+    (void)state;
+    struct tug_cores bound[] = {{1, 7}, {1, 5}, {1, 9}, {1, 6}};
+    struct tug_sharing sharing = tug_cores_sharing(bound, 4, 9);
+    assert_int_equal(sharing.processes, 1);
+    assert_int_equal(sharing.cores, 4);
+    struct tug_cores free_ones[] = {{2, 7}, {2, 7}, {2, 7}};
+    sharing = tug_cores_sharing(free_ones, 3, 7);
+    assert_int_equal(sharing.processes, 3);
+    assert_int_equal(sharing.cores, 2);
+    struct tug_cores sockets[] = {{8, 2}, {8, 1}, {8, 2}, {8, 1}, {8, 1}};
+    sharing = tug_cores_sharing(sockets, 5, 2);
+    assert_int_equal(sharing.processes, 2);
+    assert_int_equal(sharing.cores, 16);
+    sharing = tug_cores_sharing(sockets, 5, 3); /* nobody */
+    assert_int_equal(sharing.processes, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_least_quota_counts),
@@ -158,6 +176,7 @@ int main(void) {
         cmocka_unit_test(the_mask_counts),
         cmocka_unit_test(masks_may_be_larger_than_the_c_librarys),
         cmocka_unit_test(the_most_ranks_that_were_told_of_crowd),
+        cmocka_unit_test(who_is_bound_shares_with_nobody),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -3,7 +3,7 @@
 #
 #   run_mpi.sh --mpiexec PATH --way host|tug|native|packet|off|either --ranks N
 #              [--nodes one|two|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool-before LIB] [--tool-after LIB]
-#              [--yielding LIB] [--env NAME=VALUE]... [--refuse TOOL --refused ERROR:CALL[,CALL]...]
+#              [--yielding LIB] [--bind core] [--env NAME=VALUE]... [--refuse TOOL --refused ERROR:CALL[,CALL]...]
 #              [--needs COMMAND:TRANSPORT] [--defect WHAT]
 #              -- PROGRAM [ARG]... [: -n N PROGRAM [ARG]...]...
 #
@@ -15,6 +15,7 @@
 # either documents a defect of the host MPI: the program may be right or not, but it must end.
 # two puts every other rank on a second node; emulated makes every rank a node of its own; tcp puts a real network stack below that as well;
 # hosts has as many hosts as ranks, see tests/hosts/mpiexec_hosts.sh.
+# bind core: the launcher binds each rank to a core, as that of Open MPI and many clusters do unless they are told.
 # yielding: preloaded beside the host alone where ranks outnumber cores, see tests/tools/yielding.c.
 # refused: the kernel refuses these calls with that error, see tests/tools/refuse.c.
 # needs: skipped where `COMMAND info -d`, the tugboat command, says that the transport is not available.
@@ -25,7 +26,7 @@
 # only warns about it, and the test would then test the host.
 set -u
 
-mpiexec= way=host ranks=1 nodes=one lib= tool_before= tool_after= refuse= refused= needs= yielding=
+mpiexec= way=host ranks=1 nodes=one lib= tool_before= tool_after= refuse= refused= needs= yielding= bind=none
 settings=()
 while [ $# -gt 0 ]; do
     case $1 in
@@ -37,6 +38,7 @@ while [ $# -gt 0 ]; do
     --tool-before) tool_before=$2 ;;
     --tool-after) tool_after=$2 ;;
     --yielding) yielding=$2 ;;
+    --bind) bind=$2 ;;
     --refuse) refuse=$2 ;;
     --refused) refused=$2 ;;
     --needs) needs=$2 ;;
@@ -82,12 +84,13 @@ if [ "$ranks" -le "$(nproc)" ] || is_served "$1"; then yielding=; fi
 for library in $tool_after $yielding; do preload=${preload:+$preload:}$library; done
 
 launch=("$mpiexec" -n "$ranks")
+[ "$bind" = none ] || launch+=(-bind-to "$bind")
 openmpi=
 version=$("$mpiexec" --version 2> /dev/null)
 if [[ $version == *OpenRTE* || $version == *"Open MPI"* ]]; then
     openmpi=openmpi.
     settings+=(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
-    launch=("$mpiexec" --oversubscribe --bind-to none -n "$ranks")
+    launch=("$mpiexec" --oversubscribe --bind-to "$bind" -n "$ranks")
     if [[ " $* " == *" : "* ]] && ! env "${settings[@]}" "$mpiexec" -n 1 true : -n 1 true >/dev/null 2>&1 </dev/null; then
         echo "skipped: this launcher fails with two programs, whatever they are (Open MPI 5.0.7 crashes)"
         exit 77
