@@ -20,8 +20,9 @@ bench=$build/bin/osu-style-bench
 mpiexec=${MPIEXEC:-$(command -v mpiexec.mpich || command -v mpiexec)}
 nmissed=0
 
-# bar TITLE RANKS PROGRAM ARGUMENTS... -- REQUIREMENT...; variables in ${environment[@]} hold for both sides.
-environment=()
+# bar TITLE RANKS PROGRAM ARGUMENTS... -- REQUIREMENT...; variables in ${environment[@]} and arguments of the launcher in
+# ${launcher[@]} hold for both sides.
+environment=() launcher=()
 bar() {
     local title=$1 ranks=$2 program=$3 arguments=() requirements=() try
     shift 3
@@ -34,7 +35,7 @@ bar() {
         requirements+=(--require "tug@$1")
         shift
     done
-    local run=("$mpiexec" -n "$ranks" "$bench/$program" --csv --validate "${arguments[@]}")
+    local run=("$mpiexec" "${launcher[@]}" -n "$ranks" "$bench/$program" --csv --validate "${arguments[@]}")
     for ((try = 0; try < tries; try++)); do
         "$bench/versus" --rounds "$rounds" --title "$title" --name host --name tug "${requirements[@]}" \
             -- env "${environment[@]}" "${run[@]}" \
@@ -68,6 +69,9 @@ collectives() {
 
 ordinary() {
     epochs "epochs of one operation"
+    launcher=(-bind-to core)
+    epochs "epochs of one operation, ranks bound to a core each"
+    launcher=()
     bar "updates of random words" 2 gups -- '*>=1'
     bar "put rate" 2 put_rate_threads --samples 3 -- '*>=1'
     bar "put rate, MPI_Win_create" 2 put_rate_threads --window create --samples 3 -- '*>=1'

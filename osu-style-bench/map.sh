@@ -3,13 +3,14 @@
 #
 # Measures a matrix of cells, host against tug in alternation, and writes DIR/map.json, one line a cell, and DIR/map.html,
 # the same in colours; cells where the tug is slower (ratio host to tug below 0.97) are red and are listed on stdout.
-#   windows      flavour x synchronisation x operation x load, on one node and over TCP, by 1 and 4 threads, the target
+#   windows      flavour x synchronisation x operation x load, on one node (the ranks free, or bound to a core each, as
+#                many launchers do unless they are told) and over TCP, by 1 and 4 threads, the target
 #                waiting in MPI, computing, or computing while two more processes keep the cores busy. Fence and
 #                post-start-complete-wait are calls of both sides, so they are there for 1 thread and a waiting target
 #                only: a target that computes first makes any MPI wait. MPI_Win_allocate_shared is for one node.
 #   single       single operations, 50 ms after what was before them
 #   lifetimes    windows made and freed
-#   persistent   persistent collectives, every kind and size: 2 ranks, 4 ranks, 2 x 2 emulated nodes
+#   persistent   persistent collectives, every kind and size: 2 ranks (free, bound), 4 ranks, 2 x 2 emulated nodes
 #   blocking     blocking collectives when they have repeated so often that the faster way is known, with
 #                TUGBOAT_COLLECTIVES=off, and with TUGBOAT_WAIT=polite, in the same places
 # Where the host brings wrong data, or ends the program, the cell says so in place of a ratio.
@@ -91,6 +92,7 @@ fields=(awk -f "$here/map_fields.awk" -f)
 round=0 # 0: tables are counted only
 nsteps=0 step=0 nfailed=0 begun=$SECONDS
 environment=() # of both sides
+launcher=()    # arguments of its own
 crowded=0      # whether others keep the cores busy
 tables=()
 took=()       # milliseconds, by step, in its last round
@@ -182,7 +184,7 @@ cells() {
     local table=$1 parts i begin all=${5// /,}
     is_due "$table" || return 0
     read -ra parts <<<"$5"
-    local run=("$mpiexec" -n "$2" "$bench/$3" --csv "${@:6}" "$4")
+    local run=("$mpiexec" "${launcher[@]}" -n "$2" "$bench/$3" --csv "${@:6}" "$4")
     begin=$(now_ms)
     ((!crowded)) || others_start
     if takes_doubtful; then
@@ -199,7 +201,7 @@ cells() {
 
 flavours_on() { # the flavours of the place $1
     local all=(allocate create dynamic create_stack create_alloc_mem)
-    [[ $1 != "one node" ]] || all+=(shared)
+    [[ $1 == TCP ]] || all+=(shared)
     [[ $amount != least ]] || all=(allocate create)
     echo "${all[@]}"
 }
@@ -238,15 +240,21 @@ single() {
     crowded=0
 }
 
+# persistent PLACE RANKS: a table of persistent collectives.
+persistent() {
+    local names
+    for names in "${kinds[@]}"; do
+        cells "persistent/$1" "$2" coll_init_sizes --kinds "$names" --sizes "$sizes" --warm 32 --seconds "$seconds"
+    done
+}
+
 # collectives PLACE: a table of persistent collectives and three of blocking ones.
 collectives() {
-    local nranks=4 names place=()
+    local nranks=4 place=()
     [[ $1 != "2 ranks" ]] || nranks=2
     [[ $1 != "2 x 2 nodes" ]] || place=(MPIR_CVAR_NUM_CLIQUES=2)
     environment=("${place[@]}")
-    for names in "${kinds[@]}"; do
-        cells "persistent/$1" $nranks coll_init_sizes --kinds "$names" --sizes "$sizes" --warm 32 --seconds "$seconds"
-    done
+    persistent "$1" $nranks
     cells "blocking/$1" $nranks coll_init_sizes --kinds "$repeated" --blocking --sizes "$sizes" --warm 400 --seconds "$often_seconds"
     environment=("${place[@]}" TUGBOAT_COLLECTIVES=off)
     cells "blocking/$1/off" $nranks coll_init_sizes --kinds "$calls" --blocking --sizes "$sizes" --seconds "$seconds"
@@ -275,6 +283,10 @@ steps() { # all of a round
             --seconds "$seconds"
     done
     environment=()
+    launcher=(-bind-to core)
+    windows "one node bound" 1 waits
+    persistent "2 ranks bound" 2
+    launcher=()
     for place in "2 ranks" "4 ranks" "2 x 2 nodes"; do
         collectives "$place"
     done
