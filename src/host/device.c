@@ -262,14 +262,21 @@ static bool ze_copies(void *to, const void *from, size_t bytes, const void *devi
 
 /* ---- all of them ---- */
 
+#ifdef OPEN_MPI
+#define HIP_QUERY "MPIX_Query_rocm_support"
+#else
+#define HIP_QUERY "MPIX_Query_hip_support"
+#endif
+
 static struct runtime {
     bool (*find)(void);
     bool (*owns)(const void *address);
     bool (*copies)(void *to, const void *from, size_t bytes, const void *device_address);
+    const char *query; /* asks the host */
     bool here;
-} runtimes[] = {{cuda_find, cuda_owns, cuda_copies, false},
-                {hip_find, hip_owns, hip_copies, false},
-                {ze_find, ze_owns, ze_copies, false}};
+} runtimes[] = {{cuda_find, cuda_owns, cuda_copies, "MPIX_Query_cuda_support", false},
+                {hip_find, hip_owns, hip_copies, HIP_QUERY, false},
+                {ze_find, ze_owns, ze_copies, "MPIX_Query_ze_support", false}};
 
 #define RUNTIMES (sizeof(runtimes) / sizeof(runtimes[0]))
 
@@ -308,6 +315,18 @@ static const struct runtime *owner_of(const void *address) {
 
 bool tug_device_owns(const void *address) {
     return owner_of(address) != NULL;
+}
+
+bool tug_device_is_for_host(void) {
+    for (size_t i = 0; i < RUNTIMES; i++) {
+        int (*query)(void) = NULL;
+        if (!__atomic_load_n(&runtimes[i].here, __ATOMIC_ACQUIRE))
+            continue;
+        *(void **)&query = tug_host_find(runtimes[i].query);
+        if (query == NULL || query() != 0)
+            return true;
+    }
+    return false;
 }
 
 bool tug_device_holds(const void *buffer, MPI_Count count, MPI_Datatype type) {

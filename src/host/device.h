@@ -28,6 +28,11 @@ void tug_device_look(void);
 
 bool tug_device_owns(const void *address);
 
+/* True if the host may work on memory of the devices whose runtimes are here: it says so
+ * (MPIX_Query_cuda_support and its like), or cannot say. A program hands no such memory to a host
+ * that says no. After MPI_Init. */
+bool tug_device_is_for_host(void);
+
 /* True for addresses in a device's memory. Without a runtime one predictable branch. */
 static inline bool tug_is_device(const void *address) {
     return __builtin_expect(tug_has_devices(), 0) && tug_device_owns(address);

@@ -181,9 +181,10 @@ static bool wants_packets(MPI_Info info) {
            !info_says(info, "tugboat_lane", "native");
 }
 
-/* May CPUs load and store the window's memory? What will be attached is not known yet. */
+/* May CPUs load and store the window's memory? What will be attached is not known yet. If the host
+ * cannot work on a device's, it is not: registering it fails then, and so MPI_Win_attach. */
 static bool reaches(const void *base, enum tug_remote_memory memory) {
-    return memory == TUG_REMOTE_ATTACHED ? !tug_has_devices()
+    return memory == TUG_REMOTE_ATTACHED ? !tug_device_is_for_host()
                                          : memory != TUG_REMOTE_GIVEN || !tug_is_device(base);
 }
 

@@ -359,7 +359,7 @@ static void see_errors(void) {
 
 /* ---- others ---- */
 
-/* A dynamic window from before the runtime was there: such memory cannot be attached. */
+/* A dynamic window of ours: such memory cannot be attached. */
 static void see_attach(MPI_Win dynamic) {
     char lane[MPI_MAX_INFO_VAL];
     int class = MPI_SUCCESS;
@@ -371,6 +371,20 @@ static void see_attach(MPI_Win dynamic) {
         CHECK(class == MPI_ERR_RMA_ATTACH, "class %d", class);
     }
     MUST(MPI_Win_detach(dynamic, plain));
+}
+
+/* A dynamic window that is made now is the host's if that says that it works on such memory, or
+ * cannot say, as Open MPI 4.1 can of CUDA's alone. */
+static void see_later(const char *want) {
+    char lane[MPI_MAX_INFO_VAL];
+    MPI_Win dynamic;
+    MUST(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &dynamic));
+    get_lane(dynamic, lane);
+#ifndef OPEN_MPI
+    CHECK(lane[0] == '\0' || strcmp(lane, want) == 0, "lane %s, not %s", lane, want);
+#endif
+    see_attach(dynamic);
+    MUST(MPI_Win_free(&dynamic));
 }
 
 /* With TUGBOAT_COLLECTIVES=on some of them are the library's, whose schedule is made for plain
@@ -415,8 +429,9 @@ int main(int argc, char **argv) {
     MUST(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &dynamic));
     open_runtime(argv[1]);
     bool last = check_rank == check_nranks - 1;
-    see_attach(dynamic);
+    see_attach(dynamic); /* it is from before the runtime was there */
     MUST(MPI_Win_free(&dynamic));
+    see_later(argc > 2 ? "native" : usual);
     see_window(plain, false, usual);
     see_window(pinned, false, usual);
     see_window(managed, false, usual);
