@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# papers.sh BUILD_DIR [--out DIR] [--full | --tiny]: experiments of the papers beside their figures, DIR/papers.html
-# (report/). It takes up to 5 minutes; with --full, with as many runs as the papers have, about an hour. --tiny is for
-# the test: seconds, and figures that say nothing.
+# papers.sh BUILD_DIR [--out DIR] [--verbs DIR] [--full | --tiny]: experiments of the papers beside their figures,
+# DIR/papers.html (report/). It takes up to 5 minutes; with --full, with as many runs as the papers have, about an hour.
+# --tiny is for the test: seconds, and figures that say nothing. --verbs: what the virtual machine of `ctest -R ^verbs.vm`
+# has left (BUILD_DIR/tests/verbs/results): sections on verbs are written from that, and say so where it is missing.
 #
 # A section is a function that writes its data to DIR/data, draws from them, and prints HTML. Every claim on the page
 # is computed from the data that are drawn. Sections that measure are in files of their own, papers_*.sh.
 set -euo pipefail
 
-usage="usage: papers.sh BUILD_DIR [--out DIR] [--full | --tiny]"
+usage="usage: papers.sh BUILD_DIR [--out DIR] [--verbs DIR] [--full | --tiny]"
 build=$(cd "${1:?$usage}" && pwd)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 shift
 out=report
 effort=quick
+verbs=$build/tests/verbs/results
 while [ $# -gt 0 ]; do
     case $1 in
         --out) out=${2:?--out wants a folder}; shift ;;
+        --verbs) verbs=${2:?--verbs wants a folder}; shift ;;
         --full | --tiny) effort=${1#--} ;;
         *) echo "$usage" >&2; exit 2 ;;
     esac
@@ -44,6 +47,15 @@ by_effort() {
         quick) echo "$2" ;;
         full) echo "$3" ;;
     esac
+}
+
+# verbs_log CASE: what that case said in the virtual machine. False: it was not run there, or failed.
+verbs_log() { [ "$(cat "$verbs/$1.status" 2>/dev/null)" = 0 ] && cat "$verbs/$1.log"; }
+
+# verbs_missing: a sentence in place of a section.
+verbs_missing() {
+    printf '<p>Not shown: there are no results of the virtual machine. <code>./dev test</code>, or <code>ctest --test-dir build -R
+^verbs.vm</code>, makes them.</p>\n'
 }
 
 # rows RANKS PROGRAM ARGUMENTS: its CSV lines. Settings are in the environment.

@@ -1,9 +1,11 @@
 # shellcheck shell=bash disable=SC2154
-# papers_acp.sh: the section of papers.sh on ACP's basic layer over InfiniBand, figures 4 and 5 and table 3.
+# papers_acp.sh: the section of papers.sh on ACP's basic layer over InfiniBand, figures 4 and 5, table 3, and what the paper
+# does with starter memory and colours.
 #
 # acp.csv has the rows of acp_latency: op, bytes, microseconds, the host's half of a ping-pong, and a ratio.
 # acp_memory.csv has what `tugboat info --memory` says: ranks, ranks in use, and bytes: the layer below with its
-# context, ACP, queue pairs.
+# context, ACP, queue pairs. acp_start.csv has the rows of acp_start: are keys exchanged, ranks, microseconds of acp_init and
+# of the first and the second put to a rank. acp_colors.csv: which memory, bytes that two ports had of it.
 
 acp_draw() { # NAME UNIT VALUE: in which US is the time
     gnuplot <<GNUPLOT
@@ -90,6 +92,55 @@ queue pair to each rank from the start and counts 160 bytes for it; here a pair 
 allocates, are counted too. The figures are computed, as in the paper: no job has a million ranks here.</p>\n'
 }
 
+# ---- starter memory and colours ----
+
+acp_start_rows() {
+    local ranks exchange
+    echo exchange,ranks,init_us,first_us,second_us
+    for ranks in $(by_effort 2 '2 4 8' '2 4 8'); do
+        for exchange in off on; do
+            MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self TUGBOAT_ACP_EXCHANGE=$exchange rows "$ranks" acp_start --samples "$(by_effort 1 21 51)" |
+                sed -n '2s/,[^,]*$//p'
+        done
+    done
+}
+
+acp_start() {
+    printf '<h3>Starter memory: keys exchanged at the start, or asked for</h3>\n'
+    acp_start_rows >"$out/data/acp_start.csv"
+    printf '<table>\n<tr><th>ranks</th><th>acp_init, ms</th><th>with exchange</th><th>first put, &#181;s</th><th>with exchange</th><th>second put, &#181;s</th><th>with exchange</th><th>the first asks for, &#181;s</th><th>with exchange</th></tr>\n'
+    awk -F, 'FNR > 1 { init[$1, $2] = $3 / 1e3; first[$1, $2] = $4; second[$1, $2] = $5; ranks[$2] = $2 }
+        END { for (r = 2; r <= 64; r *= 2) if (r in ranks)
+            printf "<tr><td>%d</td><td>%.2f</td><td>%.2f</td><td>%.1f</td><td>%.1f</td><td>%.1f</td><td>%.1f</td><td>%.1f</td><td>%.1f</td></tr>\n", r,
+                init["off", r], init["on", r], first["off", r], first["on", r], second["off", r], second["on", r],
+                first["off", r] - second["off", r], first["on", r] - second["on", r] }' "$out/data/acp_start.csv"
+    printf '</table>\n<p>The same: in the paper, too, the keys of all starter memory are exchanged when the layer begins, here if
+<code>TUGBOAT_ACP_EXCHANGE=on</code>. Not the same: by default the first put to a rank asks it for its key, so that a process keeps the keys of
+those alone that it uses. ACP begins and ends again and again in one job over TCP, so that no time is that of a connection; all ranks share
+%s cores.</p>\n' "$(nproc)"
+}
+
+# By what rails.sh and the counters of TUGBOAT_STATS say.
+acp_colors() {
+    local shared=verbs.llcl_large.rails own=verbs.acp_interface.rails which
+    printf '<h3>Colours: two ports</h3>\n'
+    if ! verbs_log $shared >/dev/null || ! verbs_log $own >/dev/null; then
+        verbs_missing
+        return
+    fi
+    echo memory,first,second >"$out/data/acp_colors.csv"
+    for which in $shared $own; do
+        verbs_log $which | awk -v which=$which '/bytes of shares by the first device/ { printf "%s,%d,%d\n", which, $1, $(NF - 3) }'
+    done >>"$out/data/acp_colors.csv"
+    printf '<table>\n<tr><th>operations</th><th>bytes by the first port</th><th>by the second</th></tr>\n'
+    awk -F, 'FNR > 1 { printf "<tr><td>%s</td><td>%d</td><td>%d</td></tr>\n",
+        $1 ~ /large/ ? "long ones that name no port" : "short ones on memory of the second colour", $2, $3 }' "$out/data/acp_colors.csv"
+    printf '</table>\n<p>The same: a process with two ports has two colours (<code>acp_colors()</code>), and an operation goes by the port of its
+memory&#8217;s colour. Not the same: the two ports are two devices of Soft-RoCE in a virtual machine, of which rank 0 counts the bytes that they had
+(<code>TUGBOAT_STATS=1</code>, shares of long operations and short ones that name the port); no time is measured, as both share one
+processor. What is long is cut into a share for each port, whatever its colour.</p>\n'
+}
+
 acp() {
     printf '<h2>ACP: the basic layer</h2>\n<h3>Figures 4 and 5</h3>\n'
     MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self rows 3 acp_latency --sizes "$(by_effort 8,64K 8,64,512,4K,32K,256K,1M 8,64,512,4K,32K,256K,2M,16M)" \
@@ -106,5 +157,7 @@ acp() {
 at 8 KiB, 50 %% slower at 64 bytes and less, 10 %% slower from 128 MiB on. Not the same: TCP between two processes of one machine, not
 InfiniBand QDR, so that absolute times do not compare; a put of ACP ends when rank 0 knows that it is done, which is a round
 trip. The paper did not measure third-party copies.</p>\n'
+    acp_start
+    acp_colors
     acp_memory
 }
