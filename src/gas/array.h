@@ -180,9 +180,10 @@ struct tug_came {
 /* Of follow.c; holder only. */
 struct tug_follow {
     bool on;
-    bool moved;         /* in this streak a run was ordered */
-    uint32_t streak;    /* accesses elsewhere since the last use of what is here, see rent.h */
-    uint32_t elsewhere; /* all accesses elsewhere */
+    bool moved;      /* in this streak a run was ordered */
+    uint32_t streak; /* accesses elsewhere since the last use of what is here, see rent.h */
+    uint64_t pages[TUG_STREAK_MOST];  /* of the streak, the last ones, in the order of their use */
+    uint32_t elsewhere;               /* all accesses elsewhere */
     uint64_t accesses_out, moves_out; /* under way */
     struct tug_rent rent;
     struct tug_came came[TUG_RUNS]; /* the last ones */

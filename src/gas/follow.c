@@ -13,6 +13,8 @@
  *
  * Threading: the holder of the baton.
  */
+#include <string.h>
+
 #include "base/clock.h"
 #include "gas/array.h"
 
@@ -184,7 +186,11 @@ static void come_here(struct tug_array *array, const struct tug_run_of_pages *ru
     tug_order_start(order);
 }
 
-/* Is the run of the page worth a move now? */
+static uint32_t npages_kept(const struct tug_follow *follow) {
+    return follow->streak < TUG_STREAK_MOST ? follow->streak : TUG_STREAK_MOST;
+}
+
+/* Is the run of the page, which was used last, worth a move now? */
 static void think_of(struct tug_array *array, const struct tug_page *user) {
     struct tug_follow *follow = &array->follow;
     const uint64_t page = atomic_load_explicit(&user->page, memory_order_relaxed);
@@ -193,7 +199,10 @@ static void think_of(struct tug_array *array, const struct tug_page *user) {
     learn(array);
     const struct tug_run_of_pages run = tug_rent_run(&follow->rent, page, array->npages);
     struct tug_run_seen seen = {
-        .streak = follow->streak, .patience = user->patience, .others_come = follow->moves_out > 0};
+        .streak = follow->streak,
+        .patience = user->patience,
+        .leads = tug_rent_leads(&follow->rent, follow->pages, npages_kept(follow)),
+        .others_come = follow->moves_out > 0};
     uint64_t leave = 0;
     for (uint32_t i = 0; i < run.npages; i++) {
         const struct tug_page *entry = tug_pages_find(&array->pages, run.first + i);
@@ -232,7 +241,7 @@ static bool any_unjudged(const struct tug_follow *follow) {
 
 /* One more access elsewhere. A streak that ends while runs come, or are not judged, says nothing:
  * the process may be at home there. */
-static void count(struct tug_array *array) {
+static void count(struct tug_array *array, uint64_t page) {
     struct tug_follow *follow = &array->follow;
     if (atomic_exchange_explicit(&array->used_here, false, memory_order_relaxed)) {
         if (!follow->moved && follow->moves_out == 0 && !any_unjudged(follow))
@@ -240,7 +249,10 @@ static void count(struct tug_array *array) {
         follow->streak = 0;
         follow->moved = false;
     }
+    if (follow->streak >= TUG_STREAK_MOST)
+        memmove(follow->pages, follow->pages + 1, sizeof(follow->pages) - sizeof(page));
     follow->streak++;
+    follow->pages[npages_kept(follow) - 1] = page;
     follow->elsewhere++;
 }
 
@@ -254,7 +266,7 @@ void tug_follow_end(struct tug_page *entry, const struct tug_task *task, int sta
     if (is_here(array, entry))
         tug_array_used_here(array);
     else if (status == 0) {
-        count(array);
+        count(array, atomic_load_explicit(&entry->page, memory_order_relaxed));
         entry->rent_ns += ns;
         entry->idle_ns += follow->streak > 1 ? ns : 0;
         if (!entry->asking && !entry->changing)

@@ -39,6 +39,23 @@ struct tug_run_of_pages tug_rent_run(const struct tug_rent *rent, uint64_t page,
     return (struct tug_run_of_pages){first, left < rent->run ? (uint32_t)left : rent->run};
 }
 
+/* Pages of the same run as the one at `of`. */
+static uint32_t uses_of_run(const struct tug_rent *rent, const uint64_t pages[], uint32_t npages,
+                            uint32_t of) {
+    uint32_t uses = 0;
+    for (uint32_t i = 0; i < npages; i++)
+        uses += pages[i] / rent->run == pages[of] / rent->run;
+    return uses;
+}
+
+bool tug_rent_leads(const struct tug_rent *rent, const uint64_t pages[], uint32_t npages) {
+    const uint32_t uses = uses_of_run(rent, pages, npages, npages - 1);
+    for (uint32_t i = 0; i + 1 < npages; i++)
+        if (uses_of_run(rent, pages, npages, i) > uses)
+            return false;
+    return true;
+}
+
 /* ---- streaks ---- */
 
 static void forget_a_part(struct tug_rent *rent) {
@@ -88,7 +105,7 @@ static bool foresees(const struct tug_rent *rent, uint32_t streak) {
 bool tug_rent_buys(const struct tug_rent *rent, const struct tug_run_seen *seen) {
     if (rent->access_ns == 0 || seen->streak == 0)
         return false;
-    if (!seen->others_come && foresees(rent, seen->streak))
+    if (!seen->others_come && seen->leads && foresees(rent, seen->streak))
         return true;
     const uint64_t price = tug_rent_price(rent) << seen->patience;
     return price != 0 && (seen->idle_ns >= price || seen->rent_ns >= TUG_CONTEST * price);

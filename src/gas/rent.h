@@ -21,6 +21,10 @@
  *     moves at all streaks that would have returned meanwhile. A move in vain costs TUG_IN_VAIN
  *     prices: there, back, and the accesses of who has lost the pages.
  *
+ * Which run it is that the process has gone to, the streak says, too: no other run has been used
+ * more often in it. So a lone access to somewhere else in a streak that is a change takes nothing
+ * from anybody.
+ *
  * One of sixteen streaks that return is taken to be an access longer by chance where fewer have
  * been seen. So a process that goes to other pages whenever it leaves those that are here pays for
  * one access and the move; one that draws one of twenty accesses elsewhere waits until chance
@@ -82,11 +86,16 @@ uint64_t tug_rent_price(const struct tug_rent *rent);
 /* The run that a page moves with, in an array of so many pages. */
 struct tug_run_of_pages tug_rent_run(const struct tug_rent *rent, uint64_t page, uint64_t npages);
 
+/* The run of the last page used: has no other run been used more often? Pages in the order of their
+ * use, one or more. */
+bool tug_rent_leads(const struct tug_rent *rent, const uint64_t pages[], uint32_t npages);
+
 /* What is known of a run, for the page of which there was an access. */
 struct tug_run_seen {
     uint64_t rent_ns, idle_ns; /* of its pages together */
     uint32_t streak;           /* accesses, this one included */
     uint8_t patience;          /* of that page */
+    bool leads;                /* no other run has been used more often in the streak */
     bool others_come; /* other runs are on their way here: they may be all that the process needs */
 };
 

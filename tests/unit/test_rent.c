@@ -18,8 +18,10 @@ static int make_rent(void **state) {
 
 /* Of a process that does nothing here: all its rent is idle rent. */
 static struct tug_run_seen idle(uint64_t accesses) {
-    return (struct tug_run_seen){
-        .rent_ns = accesses * ACCESS_NS, .idle_ns = accesses * ACCESS_NS, .streak = 1};
+    return (struct tug_run_seen){.rent_ns = accesses * ACCESS_NS,
+                                 .idle_ns = accesses * ACCESS_NS,
+                                 .streak = 1,
+                                 .leads = true};
 }
 
 /* The accesses, one after the other, before the run is bought. */
@@ -44,7 +46,8 @@ static void count_run(uint8_t uses, uint32_t npages) {
 /* The accesses of a streak before a run is bought that has no rent to speak of. */
 static uint32_t streak_bought(bool others_come) {
     for (uint32_t n = 1; n <= 2 * TUG_STREAK_MOST; n++)
-        if (tug_rent_buys(&rent, &(struct tug_run_seen){.streak = n, .others_come = others_come}))
+        if (tug_rent_buys(&rent, &(struct tug_run_seen){
+                                     .streak = n, .leads = true, .others_come = others_come}))
             return n;
     return UINT32_MAX;
 }
@@ -110,6 +113,26 @@ static void waits_as_long_as_streaks_have_returned(void **state) {
     assert_int_equal(streak_bought(false), UINT32_MAX);
 }
 
+/* In a streak that is a change a lone access to pages of others is not what it is about. */
+static void takes_the_run_that_the_streak_is_about(void **state) {
+    (void)state;
+    const uint64_t pages[] = {8, 15, 22, 16, 0, 23};
+    assert_int_equal(rent.run, 8);
+    assert_true(tug_rent_leads(&rent, pages, 1));
+    assert_true(tug_rent_leads(&rent, pages, 2));
+    assert_false(tug_rent_leads(&rent, pages, 3)); /* 22 once, 8 to 15 twice */
+    assert_true(tug_rent_leads(&rent, pages, 4));  /* as often */
+    assert_false(tug_rent_leads(&rent, pages, 5));
+    assert_true(tug_rent_leads(&rent, pages, 6));
+    tug_rent_changed(&rent);
+    struct tug_run_seen seen = {.streak = TUG_STREAK_MOST, .leads = true};
+    assert_true(tug_rent_buys(&rent, &seen));
+    seen.leads = false;
+    assert_false(tug_rent_buys(&rent, &seen));
+    seen.idle_ns = MOVE_NS; /* what has been paid counts wherever it was */
+    assert_true(tug_rent_buys(&rent, &seen));
+}
+
 static void forgets_old_streaks(void **state) {
     (void)state;
     tug_rent_changed(&rent);
@@ -146,7 +169,7 @@ static bool draw(uint32_t one_of) {
  * of another (0: none). Returns the accesses elsewhere and the moves, in accesses, above the best
  * by hand, for a change. A run that is taken in vain costs a move there and one back. */
 static double cost_of_a_change(uint32_t accesses, uint32_t one_of, unsigned changes) {
-    uint64_t cost = 0;
+    uint64_t cost = 0, pages[TUG_STREAK_MOST] = {0};
     seed = 1;
     for (unsigned i = 0; i < changes; i++) {
         bool is_here = false;
@@ -163,7 +186,13 @@ static double cost_of_a_change(uint32_t accesses, uint32_t one_of, unsigned chan
             cost += !far;
             streak++;
             idle_ns += streak > 1 && !far ? ACCESS_NS : 0;
-            const struct tug_run_seen seen = {.streak = streak, .idle_ns = far ? 0 : idle_ns};
+            memmove(pages, pages + 1, sizeof pages - sizeof pages[0]);
+            pages[TUG_STREAK_MOST - 1] = far ? 10 * TUG_RUN_MOST : 0;
+            const uint32_t kept = streak < TUG_STREAK_MOST ? streak : TUG_STREAK_MOST;
+            const struct tug_run_seen seen = {
+                .streak = streak,
+                .idle_ns = far ? 0 : idle_ns,
+                .leads = tug_rent_leads(&rent, pages + TUG_STREAK_MOST - kept, kept)};
             if (!tug_rent_buys(&rent, &seen))
                 continue;
             if (far) {
@@ -188,7 +217,7 @@ static void costs_little_above_the_best_by_hand(void **state) {
     tug_rent_open(&rent, PAGE);
     tug_rent_accessed(&rent, ACCESS_NS);
     tug_rent_moved(&rent, MOVE_NS);
-    assert_true(cost_of_a_change(2000, 20, 40) < 20);
+    assert_true(cost_of_a_change(2000, 20, 40) < 6);
 }
 
 static void runs_become_shorter_in_vain_and_grow_again(void **state) {
@@ -250,6 +279,7 @@ int main(void) {
         cmocka_unit_test_setup(takes_little_from_others_while_it_works_here, make_rent),
         cmocka_unit_test_setup(goes_at_once_where_each_streak_was_a_change, make_rent),
         cmocka_unit_test_setup(waits_as_long_as_streaks_have_returned, make_rent),
+        cmocka_unit_test_setup(takes_the_run_that_the_streak_is_about, make_rent),
         cmocka_unit_test_setup(forgets_old_streaks, make_rent),
         cmocka_unit_test_setup(a_change_brings_most_accesses_here, make_rent),
         cmocka_unit_test_setup(costs_little_above_the_best_by_hand, make_rent),
