@@ -22,8 +22,6 @@
  *       MPI_Alloc_mem). tug_mem_open() does this earlier.
  *     more is under way than before: it allocates buffers for packets, and a few words for each
  *       long operation. The library keeps 1 MiB of buffers.
- *     the first long data go to a process from which such have come, over TCP: it makes a second
- *       connection.
  *     the transport "mpi" leads to the process: it calls functions of the host MPI, which allocate
  *       and lock.
  *

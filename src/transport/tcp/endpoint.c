@@ -53,7 +53,8 @@ void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
     link->broken = link->closed = endpoint->closed_any = true;
     tug_tcp_close_socket(endpoint, link);
     endpoint->nlater -= link->later;
-    link->later = false;
+    endpoint->nwanted -= link->wants_beside;
+    link->later = link->wants_beside = false;
     if (link->part != NULL)
         tug_pool_give(&link->part_wire->pool, link->part);
     link->part = NULL;
@@ -397,7 +398,8 @@ bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
     bool moved = poll_latest(endpoint) || (tug_tcp_holds(endpoint) && poll_set(endpoint));
     if (endpoint->nblind > 0)
         moved |= poll_blind(endpoint);
-    if ((endpoint->nlater > 0 || endpoint->full) && !is_left(endpoint, true))
+    if ((endpoint->nlater > 0 || endpoint->nwanted > 0 || endpoint->full) &&
+        !is_left(endpoint, true))
         tug_tcp_attend(endpoint);
     if (has_ended(endpoint) && !is_left(endpoint, true)) {
         tell_lost(endpoint);
@@ -421,7 +423,8 @@ static bool arm_turns(struct tug_tcp_endpoint *endpoint) {
 
 /* One that is lost is waited for by nobody. */
 bool tug_tcp_arm(struct tug_tcp_endpoint *endpoint) {
-    if (endpoint->to_tell > 0 || endpoint->nlater > 0 || endpoint->nblind > 0 || endpoint->full)
+    if (endpoint->to_tell > 0 || endpoint->nlater > 0 || endpoint->nwanted > 0 ||
+        endpoint->nblind > 0 || endpoint->full)
         return false;
     return tug_tcp_holds(endpoint) ? arm_turns(endpoint) : endpoint->to_tell == 0;
 }

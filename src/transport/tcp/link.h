@@ -88,7 +88,8 @@ struct tug_tcp_link {
     struct tug_tcp_link *beside; /* the connection beside it; of that one, the link; or NULL */
     bool is_beside;              /* it is beside a link: long data of one process go by it */
     bool is_ours;                /* it is beside a link, and our long data go by it */
-    bool sought;                 /* there is or was one beside it, or none could be had */
+    bool sought;                 /* there is, was or will be one beside it, or none could be had */
+    bool wants_beside;           /* it is sought, and the next poll makes it */
     bool brought_long;           /* such data have come by it as would go beside it */
     /* going */
     struct tug_buffer *part;    /* the packet that is sent in part; NULL: none is */

@@ -306,11 +306,19 @@ struct tug_tcp_link *tug_tcp_connect(struct tug_tcp_endpoint *endpoint, struct t
 }
 
 void tug_tcp_seek_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
-    if (!link->brought_long || endpoint->inside || endpoint->id <= link->peer->address.id ||
+    if (!link->brought_long || endpoint->id <= link->peer->address.id ||
         endpoint->nbeside == BESIDE_MOST)
         return;
-    link->sought = true;
-    struct tug_tcp_link *beside = add_link(endpoint, (struct tug_own)TUG_OWN_NONE, link->peer);
+    link->sought = link->wants_beside = true;
+    endpoint->nwanted++;
+}
+
+static void make_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    link->wants_beside = false;
+    endpoint->nwanted--;
+    struct tug_tcp_link *beside = endpoint->nbeside < BESIDE_MOST
+                                      ? add_link(endpoint, (struct tug_own)TUG_OWN_NONE, link->peer)
+                                      : NULL;
     if (beside == NULL)
         return;
     endpoint->nbeside++;
@@ -667,8 +675,10 @@ void tug_tcp_attend(struct tug_tcp_endpoint *endpoint) {
     const uint64_t now = tug_clock_ns();
     if (endpoint->full && has_room(endpoint))
         look_at_listener(endpoint, true);
-    for (struct tug_tcp_link *link = endpoint->all; endpoint->nlater > 0 && link != NULL;
-         link = link->next) {
+    for (struct tug_tcp_link *link = endpoint->all;
+         endpoint->nlater + endpoint->nwanted > 0 && link != NULL; link = link->next) {
+        if (link->wants_beside)
+            make_beside(endpoint, link);
         if (!link->later || now < link->again_ns)
             continue;
         link->later = false;

@@ -78,6 +78,7 @@ struct tug_tcp_endpoint {
     uint32_t nblind;             /* links that are in no epoll set */
     uint32_t nheld;              /* links that wait for a view to be ready */
     uint32_t nbeside;            /* connections beside links */
+    uint32_t nwanted;            /* such as the next poll makes */
     uint32_t to_tell;            /* links whose end the streams have not been told yet */
     bool closed_any;             /* links that are to be taken out */
     bool full;                   /* the listener is not looked at: newcomers wait in the kernel */
@@ -175,8 +176,9 @@ void tug_tcp_close_socket(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link
 /* Begins to make the link to a peer to which there is none. NULL: no memory. */
 struct tug_tcp_link *tug_tcp_connect(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer);
 
-/* Begins to make a connection beside a link, if its peer does not: the one with the higher id. Does
- * nothing if there is, was or can be none. */
+/* Has the next poll make a connection beside a link, if its peer does not: the one with the higher
+ * id. Who sends may be inside a try_ call, which makes no connections (llcl.h). Does nothing if
+ * there is, was or can be none. */
 void tug_tcp_seek_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
 /* An attempt to connect has ended, well or not. */
@@ -195,8 +197,8 @@ bool tug_tcp_gives_up(struct tug_tcp_link *link, uint64_t looked_ns, uint64_t no
 /* A link has broken. True: nothing had gone by it, and it will be made again. */
 bool tug_tcp_meet_again(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
-/* Does what is due by the clock: makes links again, and looks at the listener again if there is
- * room. */
+/* Does what is due: makes links again and connections beside links, and looks at the listener again
+ * if there is room. */
 void tug_tcp_attend(struct tug_tcp_endpoint *endpoint);
 
 /* ---- for tests ---- */
