@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "fake.h"
 
-#define ROUNDS 15
+#define ROUNDS 5
 #define WRITES 1024 /* in a round */
 
 static struct tug_registration *target;

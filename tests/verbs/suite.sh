@@ -2,7 +2,7 @@
 # Boots the virtual machine once and runs all cases in it; CTest then asks for each one's result.
 #
 # usage: suite.sh run CASES RESULTS [VM-OPTION...]
-#            the machine, and in it every line of the file CASES: NAME SECONDS COMMAND...
+#            the machine, and in it every line of the file CASES: beside|alone NAME SECONDS COMMAND...
 #        suite.sh in-vm CASES RESULTS
 #            the part inside the machine
 #        suite.sh result RESULTS NAME
@@ -22,15 +22,30 @@ run() {
     return "$status"
 }
 
+# one RESULTS NAME SECONDS COMMAND: runs a case
+one() {
+    local results=$1 name=$2 seconds=$3 command=$4 status=0 began=$SECONDS
+    timeout -k 5 "$seconds" bash -c "$command" >"$results/$name.log" 2>&1 </dev/null || status=$?
+    # 137: it was killed, as it did not end by itself then (a device lets go of 2 GiB slowly)
+    if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then echo "took longer than $seconds s" >>"$results/$name.log"; fi
+    echo "$status" >"$results/$name.status"
+    echo "$name: $status, $((SECONDS - began)) s"
+}
+
+# What may run beside others does: each is one process, and some wait for the limits of time of a device. The rest comes
+# afterwards, one by one: ranks that wait for one another would take several times as long beside others.
 in_vm() {
-    local cases=$1 results=$2 name seconds command status
-    while read -r name seconds command; do
-        status=0
-        timeout -k 5 "$seconds" bash -c "$command" >"$results/$name.log" 2>&1 </dev/null || status=$?
-        # 137: it was killed, as it did not end by itself then (a device lets go of 2 GiB slowly)
-        if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then echo "took longer than $seconds s" >>"$results/$name.log"; fi
-        echo "$status" >"$results/$name.status"
-        echo "$name: $status"
+    local cases=$1 results=$2 way name seconds command lanes=3
+    export CHECK_FEW=1 # the card is emulated, and so are the processors
+    while read -r way name seconds command; do
+        [ "$way" = beside ] || continue
+        while [ "$(jobs -rp | wc -l)" -ge "$lanes" ]; do wait -n; done
+        one "$results" "$name" "$seconds" "$command" &
+    done <"$cases"
+    wait
+    while read -r way name seconds command; do
+        [ "$way" = alone ] || continue
+        one "$results" "$name" "$seconds" "$command"
     done <"$cases"
 }
 
