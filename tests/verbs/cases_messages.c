@@ -1,4 +1,5 @@
 /* Packets as messages: each comes once, in order, whatever happens to the queue pairs. */
+#include "broken.h"
 #include "fixture.h"
 
 /* What a fake's packets' side has been told and handed. */
@@ -161,7 +162,6 @@ void message_errors(void **state) {
     meet();
     struct tug_registration nobody = *theirs;
     nobody.rkeys[0] ^= 0x5a5a00;
-    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
     for (unsigned round = 0; round < 30; round++) {
         struct fake_end end;
         send_messages(ORIGIN, round % 7);
@@ -170,7 +170,7 @@ void message_errors(void **state) {
         } else if (ORIGIN->verbs->pairs[0]->phase == TUG_PAIR_UP) {
             if (round % 3 == 1)
                 fake_flush(ORIGIN);
-            tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
+            break_queue_pair(ORIGIN->verbs->pairs[0]->sender);
         }
         send_messages(ORIGIN, 4);
         send_messages(TARGET, 3);
@@ -189,13 +189,12 @@ void message_drained(void **state) {
     (void)state;
     open_with_messages();
     meet();
-    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
     fake_hold = true;
     for (unsigned i = 0; i < 5; i++)
         assert_true(send_next(ORIGIN));
     fake_flush(ORIGIN);
     tug_transport_verbs.poll(ORIGIN->view);
-    tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
+    break_queue_pair(ORIGIN->verbs->pairs[0]->sender);
     assert_true(send_next(ORIGIN));
     fake_flush(ORIGIN);
     tug_transport_verbs.poll(ORIGIN->view);
@@ -244,9 +243,8 @@ void message_ended(void **state) {
     (void)state;
     open_with_messages();
     meet();
-    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
     assert_int_equal(sides[0].ended, 0);
-    tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
+    break_queue_pair(ORIGIN->verbs->pairs[0]->sender);
     tug_transport_verbs.lost(ORIGIN->view, 1);
     assert_true(send_next(ORIGIN));
     assert_true(fake_finish(10));
@@ -265,14 +263,13 @@ void message_given_up(void **state) {
     (void)state;
     open_with_messages();
     meet();
-    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
     send_messages(ORIGIN, 3);
     assert_all_came();
     const uint32_t sent = sides[0].sent;
     fake_mute = true;
     for (unsigned i = 0; i < 4; i++)
         assert_true(send_next(ORIGIN));
-    tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
+    break_queue_pair(ORIGIN->verbs->pairs[0]->sender);
     assert_true(fake_finish(10));
     fake_round();
     assert_int_equal(sides[0].ended, 1);

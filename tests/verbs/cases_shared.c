@@ -1,4 +1,5 @@
 /* Contexts of one process share its connections. */
+#include "broken.h"
 #include "fixture.h"
 
 /* One write of 8 bytes between the same ranks of another context; both registrations belong to the
@@ -113,10 +114,9 @@ void shared_ends(void **state) {
     assert_int_equal(ORIGIN->verbs->nchunks, 2 * FAKE_OPERATIONS / TUG_VERBS_CHUNK);
     /* with the questions under way */
     lose_server();
-    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
     struct fake *second = fake_add(1, 0);
     fake_hold = true;
-    tug_ibv.modify_qp(ORIGIN->verbs->pairs[0]->sender, &broken, IBV_QP_STATE);
+    break_queue_pair(ORIGIN->verbs->pairs[0]->sender);
     write_by(ORIGIN, 5, 24, NULL);
     fake_flush(ORIGIN);
     fake_round(); /* it is to go again by the next connection, which is asked for */

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "broken.h"
 #include "tests/unit/fake_wire.h"
 #include "transport/verbs/private.h"
 #include "transport/verbs/verbs.h"
@@ -295,7 +296,6 @@ static void counted(void **state) {
 static void queue_pairs_fail(void **state) {
     (void)state;
     static struct kinds of_a[60], of_b[60];
-    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
     uint64_t old = 0;
     struct record record;
     wire_up();
@@ -315,7 +315,7 @@ static void queue_pairs_fail(void **state) {
         for (unsigned k = 0; k < i % 4; k++)
             round_both();
         if (i % 5 == 0 && pair->phase == TUG_PAIR_UP)
-            tug_ibv.modify_qp(i % 2 == 0 ? pair->sender : pair->server, &broken, IBV_QP_STATE);
+            break_queue_pair(i % 2 == 0 ? pair->sender : pair->server);
         if (i % 5 == 0)
             post_message(side, 8, &record);
         if (i % 5 == 0)
@@ -380,25 +380,15 @@ static void one_queue_pair(void **state) {
     too_few_queue_pairs(1);
 }
 
-/* Queue pairs break as soon as they are ready. */
-static int ready_to_break(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask) {
-    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
-    const int error = real.modify_qp(qp, attributes, mask);
-    return error == 0 && attributes->qp_state == IBV_QPS_RTS
-               ? real.modify_qp(qp, &broken, IBV_QP_STATE)
-               : error;
-}
-
 static void break_pair(const struct side *side) {
-    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
     const struct tug_verbs_pair *pair = verbs_of(side)->pairs[0];
     if (pair->phase == TUG_PAIR_UP)
-        real.modify_qp(pair->sender, &broken, IBV_QP_STATE);
+        break_queue_pair(pair->sender);
 }
 
 static void lose_queue_pairs(const struct side *side) {
-    tug_ibv.modify_qp = ready_to_break;
     break_pair(side);
+    make_unsound_queue_pairs();
 }
 
 static void lose_device(const struct side *side) {
@@ -832,7 +822,6 @@ static void signals_done_when_asked(void **state) {
  * in the end, by the next row, each ahead of its signal. */
 static void signals_survive(void (*lose)(const struct side *), bool at_the_end) {
     struct record records[BLOCKS], message;
-    struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
     for (unsigned round = 0; round < 8; round++) {
         bool seen[BLOCKS] = {false};
         if (round == 0)
@@ -851,7 +840,7 @@ static void signals_survive(void (*lose)(const struct side *), bool at_the_end) 
             if (n % 2 == 0)
                 break_pair(a);
             else if (there->server != NULL)
-                tug_ibv.modify_qp(there->server, &broken, IBV_QP_STATE);
+                break_queue_pair(there->server);
             post_message(a, 8, &message);
             tug_fabric_flush(&a->fabric);
             for (unsigned k = 0; k < round; k++)
