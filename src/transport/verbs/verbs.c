@@ -162,21 +162,20 @@ static bool open_here(struct tug_verbs_view *first, struct tug_turns **homes,
 }
 
 /* All processes have a device, and on the same kind of link; atomics and messages if all have them;
- * as many rails as every process has. */
-static bool agreed(const struct tug_fabric *fabric, struct tug_verbs_view *view, bool here) {
+ * as many rails as every process has. view: NULL where there is no device. */
+static bool agreed(const struct tug_fabric *fabric, struct tug_verbs_view *view) {
     enum { NOT_HERE, NO_ATOMICS, NO_MESSAGES, LINK, NOT_LINK, NO_RAILS, VOTES };
+    const bool here = view != NULL;
     const int64_t link = here ? view->verbs->device.link_layer : 0;
     int64_t votes[VOTES] = {!here, !here || !view->atomics,          !here || !view->carries, link,
                             ~link, here ? -(int64_t)view->nrails : 0};
     if (fabric->comm != MPI_COMM_NULL &&
         tug_agree(fabric->comm, MPI_MAX, votes, VOTES) != MPI_SUCCESS)
         return false;
-    if (view != NULL) {
-        view->atomics = !votes[NO_ATOMICS];
-        view->carries = !votes[NO_MESSAGES];
-    }
-    if (votes[NOT_HERE] || votes[LINK] != ~votes[NOT_LINK])
+    if (!here || votes[NOT_HERE] || votes[LINK] != ~votes[NOT_LINK])
         return false;
+    view->atomics = !votes[NO_ATOMICS];
+    view->carries = !votes[NO_MESSAGES];
     close_rails(view, (uint32_t)-votes[NO_RAILS]);
     return true;
 }
@@ -186,7 +185,7 @@ int tug_verbs_open_at(struct tug_turns **homes, struct tug_fabric *fabric, void 
     struct tug_verbs_view *view = calloc(1, sizeof *view);
     snprintf(reason, 256, "no memory");
     const bool here = view != NULL && open_here(view, homes, fabric, reason);
-    if (!agreed(fabric, view, here)) {
+    if (!agreed(fabric, here ? view : NULL)) {
         if (here)
             snprintf(reason, 256, "other processes have no such device");
         if (view != NULL && view->verbs != NULL)
