@@ -3,6 +3,8 @@
 # its own to one switch, and a rank uses the device of its host only, in turn by its number.
 #
 # usage: hosts.sh N COMMAND...
+#        hosts.sh N out SECONDS,SECONDS... FILE COMMAND...
+#            when the second host has connections its cable is out, and in again, for that long each; then the file is made
 #        hosts.sh held PROGRAM...
 #            the part that each rank runs: mpiexec ... hosts.sh held PROGRAM
 #
@@ -11,16 +13,21 @@
 # All of them are in one network namespace: Soft-RoCE of Linux 6.1 sends and receives in the first one only, and requests of
 # a device in another end with "local QP operation error". So that what one host sends another goes by the cables, and not
 # straight to an address that is this machine's own, routes are chosen by the sender's address before the machine looks for
-# its own addresses. The hosts know one another's addresses of the cable, and need not ask.
+# its own addresses. The hosts know one another's addresses of the cable: nobody is asked for them when a cable is in again.
 set -u
 if [ "$1" = held ]; then
     shift
-    exec env TUGBOAT_VERBS_DEVICE="rxe_h$((PMI_RANK % TUG_HOSTS))" "$@"
+    env TUGBOAT_VERBS_DEVICE="rxe_h$((PMI_RANK % TUG_HOSTS))" "$@" && exit
+    status=$?
+    echo "rank $PMI_RANK ended with status $status" >&2
+    exit $status
 fi
 hosts=$1
 shift
+pulling=
 cleanup() {
     local h
+    [ -z "$pulling" ] || kill "$pulling" # there is no such process if all went well
     for h in {0..3}; do
         rdma link delete "rxe_h$h"
         ip link delete "h$h"
@@ -31,7 +38,7 @@ cleanup() {
     ip link delete switch
 } 2>/dev/null
 trap cleanup EXIT
-cleanup # of one that was killed
+[ ! -e /sys/class/net/switch ] || cleanup # of one that was killed
 ip link add switch mtu 4200 type bridge || exit 1
 ip rule show | grep -q '^90:' || ip rule add pref 90 lookup local || exit 1
 ip rule delete pref 0 2>/dev/null
@@ -56,4 +63,22 @@ for ((h = 0; h < hosts; h++)); do
     rdma link add "rxe_h$h" type rxe netdev "h$h" || exit 1
 done
 export TUG_HOSTS=$hosts
+pull() { # SECONDS,SECONDS... FILE
+    local seconds
+    until rdma resource show qp | grep -q 'rxe_h1/.* type RC '; do sleep 0.1; done
+    for seconds in ${1//,/ }; do
+        sleep 0.3
+        ip link set p1 down
+        sleep "$seconds"
+        ip link set p1 up
+    done
+    sleep 0.3
+    touch "$2"
+}
+if [ "$1" = out ]; then
+    rm -f "$3"
+    pull "$2" "$3" &
+    pulling=$!
+    shift 3
+fi
 "$@"

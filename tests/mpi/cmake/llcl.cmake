@@ -132,6 +132,11 @@ if(TARGET tugboat)
     tug_mpi_script(llcl_kill.tcp llcl_kill.sh 2 FIRST --nodes tcp LABELS "llcl;fault")
 endif()
 
+# What was acknowledged while a cable was out (tests/verbs).
+if(TARGET tugboat)
+    tug_mpi_program(mpi_llcl_cable SOURCES llcl_cable.c LIBS tugboat)
+endif()
+
 # One that would have sent a signal.
 tug_llcl_test(lost WAYS all RANKS 2 NODES tcp LABELS fault)
 if(TEST mpi.llcl_lost.all.host.n2.tcp)
