@@ -22,6 +22,11 @@ enum tug_effort {
     TUG_EFFORT_THOROUGH, /* some seconds, messages to 64 MiB: for `tugboat calibrate` */
 };
 
+/* What the ranks that share a core take from one another, on nodes that are emulated, too: it is
+ * known by their number and not measured, since those who measure have the cores for themselves.
+ * Local, the same on all ranks. */
+void tug_calibrate_crowd(const struct tug_team *team, struct tug_model_parameters *parameters);
+
 /* 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_calibrate(struct tug_team *team, enum tug_effort effort,
                   struct tug_model_parameters *parameters);

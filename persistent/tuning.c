@@ -29,16 +29,14 @@ static bool take_over(const struct tug_team *team, struct tug_model_parameters *
 
 /* Where nothing is measured: a rank that has news waits for those that share its core, a turn each,
  * so segments had better be few. */
-#define TURN_S 20e-6
 #define SEGMENT_CROWDED 262144
 
 static int guess(const struct tug_team *team, struct tug_model_parameters *parameters) {
-    const double wait_s = TURN_S * team->node_most / team->cores;
     (void)tug_model_named("default", parameters);
     parameters->copiers = team->cores;
     parameters->segment_most = SEGMENT_CROWDED;
-    parameters->between.overhead_s += wait_s;
-    parameters->inside.overhead_s += wait_s;
+    tug_calibrate_crowd(team, parameters);
+    parameters->inside.overhead_s += parameters->turn_s / parameters->crowd;
     return 0;
 }
 

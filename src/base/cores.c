@@ -84,17 +84,21 @@ static uint64_t mix_machine(uint64_t hash) {
 }
 
 static _Atomic unsigned sharing; /* ranks, the most that anybody has said */
-static _Atomic bool crowded;
+static _Atomic double crowd;     /* of them to a core */
 
 void tug_cores_shared_by(unsigned ranks, unsigned cores) {
     unsigned most = atomic_load(&sharing);
     while (ranks > most && !atomic_compare_exchange_weak(&sharing, &most, ranks))
         ;
-    atomic_store(&crowded, atomic_load(&sharing) > cores);
+    atomic_store(&crowd, (double)atomic_load(&sharing) / cores);
+}
+
+double tug_cores_crowd(void) {
+    return atomic_load_explicit(&crowd, memory_order_relaxed);
 }
 
 bool tug_cores_crowded(void) {
-    return atomic_load_explicit(&crowded, memory_order_relaxed);
+    return tug_cores_crowd() > 1;
 }
 
 bool tug_cpus_find(struct tug_cpus *cpus) {

@@ -57,7 +57,10 @@ struct tug_sharing tug_cores_sharing(struct tug_cores all[], size_t n, uint64_t 
  * that anybody has said stays: ranks of other communicators are there, too. */
 void tug_cores_shared_by(unsigned ranks, unsigned cores);
 
-/* More than there are cores, when that was said. */
+/* Ranks to a core, when that was said; 0: it has not been. */
+double tug_cores_crowd(void);
+
+/* More than one. */
 bool tug_cores_crowded(void);
 
 /* A quota of processor time. */

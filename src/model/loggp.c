@@ -159,6 +159,10 @@ static struct tug_transfer_speed measured_transfer(const struct tug_model_parame
                            (double)(speeds[1].bytes - speeds[0].bytes));
 }
 
+double tug_crowd(const struct tug_model_parameters *parameters) {
+    return parameters->crowd > 1 ? parameters->crowd : 1;
+}
+
 struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
                                           uint64_t segment, uint64_t bytes) {
     const struct tug_loggp *between = &parameters->between;
@@ -175,6 +179,10 @@ struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *par
         transfer.trip_s += far_s - transfer.interval_s;
         transfer.interval_s = far_s;
     }
+    const double crowd = tug_crowd(parameters);
+    transfer.trip_s *= crowd;
+    transfer.interval_s *= crowd;
+    transfer.handle_s *= crowd;
     transfer.bytes = segment;
     return transfer;
 }
@@ -188,6 +196,7 @@ struct segment_costs {
     double wire_s;   /* until the busiest node or link has passed it on, in all pipelines */
     double hop_s;    /* from a node to the next */
     double handle_s; /* of a processor, to send or receive it */
+    double turn_s;   /* until the processor is this rank's, to receive it */
     double late_s;   /* until the next of several can leave a node */
     double copy_s;   /* into the memory that a node shares, or out of it, by all of its ranks */
     double alone_s;  /* into that memory or out of it, by one rank */
@@ -198,13 +207,14 @@ static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_
                                      const struct tug_model_parameters *parameters) {
     struct tug_transfer_speed transfer = tug_transfer_at(parameters, segment, bytes);
     double engines = most(shape->sends, shape->pipelines) / (double)parameters->engines;
-    double share = most(1, (double)shape->ppn / parameters->copiers);
+    double share = most(tug_crowd(parameters), (double)shape->ppn / parameters->copiers);
     double copy_s =
         parameters->inside.overhead_s + (double)segment * tug_copy_byte_s(parameters, bytes);
     return (struct segment_costs){
         .wire_s = transfer.interval_s * most(most(1, shape->load), engines),
-        .hop_s = transfer.trip_s + (shape->links - 1) * parameters->hop_s,
+        .hop_s = transfer.trip_s + (shape->links - 1) * parameters->hop_s + parameters->turn_s,
         .handle_s = transfer.handle_s,
+        .turn_s = parameters->turn_s,
         .late_s = most(transfer.handle_s, transfer.interval_s / parameters->engines),
         .copy_s = share * copy_s,
         .alone_s = copy_s,
@@ -220,7 +230,8 @@ static double interval_s(const struct tug_tree_shape *shape, const struct segmen
     uint32_t held = (shape->pipelines + holders - 1) / holders;
     double local_s = shape->ppn > 1 ? shape->pipelines * costs->copy_s : 0;
     double root_s = costs->handle_s * shape->sends + local_s;
-    double holder_s = costs->handle_s * held * (shape->fan + 1) + (relays ? local_s : 0);
+    double holder_s =
+        costs->handle_s * held * (shape->fan + 1) + costs->turn_s * held + (relays ? local_s : 0);
     return shape->depth == 0 ? local_s : most(costs->wire_s, most(root_s, holder_s));
 }
 

@@ -58,6 +58,9 @@ struct tug_tree_shape {
 struct tug_tree_shape tug_tree_shape_of(const struct tug_places *places,
                                         enum tug_algorithm algorithm, uint32_t root);
 
+/* Ranks that share a core, at least 1. */
+double tug_crowd(const struct tug_model_parameters *parameters);
+
 /* What a segment takes between nodes, in the course of a message of `bytes`. */
 struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
                                           uint64_t segment, uint64_t bytes);

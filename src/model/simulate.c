@@ -22,6 +22,7 @@ struct transfer_costs {
     uint64_t bytes;
     uint64_t overhead_ps; /* before it leaves, and after it has arrived */
     uint64_t handle_ps;   /* of a processor, at least as much */
+    uint64_t turn_ps;     /* until the processor is the receiver's */
     uint64_t busy_ps;
     uint64_t gap_ps;
     uint64_t latency_ps;
@@ -86,17 +87,20 @@ static uint64_t *pick(uint64_t *pool, uint32_t count, uint64_t ready_ps) {
 static struct transfer_costs work_out(const struct machine *machine, uint64_t bytes) {
     const struct tug_model_parameters *p = machine->simulation->parameters;
     struct tug_transfer_speed speed = tug_transfer_at(p, bytes, machine->simulation->message_bytes);
-    struct transfer_costs costs = {.bytes = bytes, .handle_ps = ps(speed.handle_s)};
+    const double crowd = tug_crowd(p);
+    struct transfer_costs costs = {
+        .bytes = bytes, .handle_ps = ps(speed.handle_s), .turn_ps = ps(p->turn_s)};
     if (p->ntransfers == 0) {
-        costs.overhead_ps = ps(p->between.overhead_s);
-        costs.gap_ps = ps(p->between.gap_s);
-        costs.busy_ps = ps((double)bytes * p->between.byte_s);
-        costs.latency_ps = ps(p->between.latency_s);
+        costs.overhead_ps = ps(p->between.overhead_s * crowd);
+        costs.gap_ps = ps(p->between.gap_s * crowd);
+        costs.busy_ps = ps((double)bytes * p->between.byte_s * crowd);
+        costs.latency_ps = ps(p->between.latency_s * crowd);
         return costs;
     }
     uint64_t trip = ps(speed.trip_s);
     uint64_t interval = ps(speed.interval_s);
-    costs.overhead_ps = min_of(ps(p->between.overhead_s), min_of(costs.handle_ps, trip / 2));
+    costs.overhead_ps =
+        min_of(ps(p->between.overhead_s * crowd), min_of(costs.handle_ps, trip / 2));
     trip -= 2 * costs.overhead_ps;
     costs.busy_ps = min_of(interval, trip);
     costs.gap_ps = interval - costs.busy_ps;
@@ -115,12 +119,13 @@ static const struct transfer_costs *costs_of(struct machine *machine, uint64_t b
  * nothing is no work of a processor's. */
 static uint64_t handle(struct machine *machine, uint32_t rank, const struct transfer_costs *costs,
                        bool receives) {
-    if (costs->handle_ps == 0)
+    if (costs->handle_ps == 0 && costs->turn_ps == 0)
         return machine->now_ps;
     uint64_t *processor = &machine->processor_ps[rank];
     uint64_t free = max_of(*processor, machine->now_ps);
     uint64_t after = machine->now_ps + costs->overhead_ps;
-    *processor = receives ? max_of(*processor + costs->handle_ps, after) : free + costs->handle_ps;
+    *processor = receives ? max_of(*processor + costs->handle_ps, after) + costs->turn_ps
+                          : free + costs->handle_ps;
     return receives ? *processor : free + costs->overhead_ps;
 }
 
@@ -130,8 +135,13 @@ static uint64_t copy(struct machine *machine, uint32_t rank, uint64_t bytes) {
     uint32_t node = machine->places->node_of[rank];
     uint64_t *processor = &machine->processor_ps[rank];
     uint64_t start = max_of(machine->now_ps, *processor);
+    uint32_t size = tug_places_node_size(machine->places, node);
     uint64_t took = machine->inside_overhead_ps + (uint64_t)((double)bytes * machine->copy_byte_ps);
-    if (tug_places_node_size(machine->places, node) > copiers) {
+    /* the ranks of its node wait for one another below, those of other nodes are counted here */
+    double others = tug_crowd(machine->simulation->parameters);
+    others = size > copiers ? others * copiers / size : others;
+    took = others > 1 ? (uint64_t)((double)took * others) : took;
+    if (size > copiers) {
         uint64_t *copier = pick(&machine->copier_ps[(size_t)node * copiers], copiers, start);
         start = max_of(start, *copier);
         *copier = start + took;

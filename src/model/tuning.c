@@ -18,7 +18,7 @@
 
 #define LINE_BYTES 256
 
-enum unit { MICROSECONDS, NANOSECONDS, GIGABYTES_PER_SECOND, COUNT, BYTES, FLAG };
+enum unit { MICROSECONDS, NANOSECONDS, GIGABYTES_PER_SECOND, RATIO, COUNT, BYTES, FLAG };
 
 #define FIELD(member, name, unit)                                                                  \
     { name, unit, offsetof(struct tug_model_parameters, member) }
@@ -42,6 +42,8 @@ static const struct field {
     FIELD(inside.gap_s, "inside.gap_us", MICROSECONDS),
     FIELD(inside.byte_s, "inside.bandwidth_gb_s", GIGABYTES_PER_SECOND),
     FIELD(copiers, "copiers", COUNT),
+    FIELD(crowd, "crowd", RATIO),
+    FIELD(turn_s, "turn_us", MICROSECONDS),
     FIELD(segment_most, "segment_most", BYTES),
 };
 
@@ -58,6 +60,7 @@ static const struct {
     [MICROSECONDS] = {0, 1e9, false, "a time in microseconds, 0 to 1e9"},
     [NANOSECONDS] = {0, 1e6, false, "a time in nanoseconds, 0 to 1e6"},
     [GIGABYTES_PER_SECOND] = {1e-6, 1e6, false, "a bandwidth in GB/s, 1e-6 to 1e6"},
+    [RATIO] = {1, 1024, false, "a number, 1 to 1024"},
     [COUNT] = {1, 1024, true, "a whole number, 1 to 1024"},
     [BYTES] = {1024, 1073741824, true, "bytes, 1024 to 1073741824"},
     [FLAG] = {0, 1, true, "0 or 1"},
@@ -74,6 +77,7 @@ int tug_model_named(const char *name, struct tug_model_parameters *parameters) {
             .hop_s = 0.1e-6,
             .engines = 1,
             .copiers = 16,
+            .crowd = 1,
             .segment_most = 65536,
             .between_is_guess = 1,
         };
@@ -90,6 +94,7 @@ int tug_model_named(const char *name, struct tug_model_parameters *parameters) {
             .hop_s = 1e-7,
             .engines = 4,
             .copiers = 4,
+            .crowd = 1,
             .segment_most = 4194304,
         };
         return 0;
@@ -135,6 +140,9 @@ static void set_field(struct tug_model_parameters *parameters, const struct fiel
     case GIGABYTES_PER_SECOND:
         *(double *)at = 1 / (number * 1e9);
         break;
+    case RATIO:
+        *(double *)at = number;
+        break;
     case COUNT:
         *(uint32_t *)at = (uint32_t)number;
         break;
@@ -156,6 +164,8 @@ static double field_of(const struct tug_model_parameters *parameters, const stru
         return *(const double *)at * 1e9;
     case GIGABYTES_PER_SECOND:
         return 1 / (*(const double *)at * 1e9);
+    case RATIO:
+        return *(const double *)at;
     case COUNT:
         return *(const uint32_t *)at;
     case BYTES:

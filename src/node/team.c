@@ -157,7 +157,7 @@ uint32_t tug_team_takers(const struct tug_team *team, uint32_t n) {
 }
 
 bool tug_team_measures(const struct tug_team *team) {
-    return !team->oversubscribed || (uint32_t)team->node_most < RANKS_A_CORE_MOST * team->cores;
+    return team->crowd < RANKS_A_CORE_MOST;
 }
 
 /* ---- making ---- */
@@ -373,15 +373,19 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
     uint64_t word = (uint64_t)(uintptr_t)team ^ (uint64_t)random() << 20;
     if (team->rank == 0)
         (void)tug_random_draw(&word, sizeof(word));
-    int64_t most[5] = {team->node_size, tug_cores_crowded(),
+    int64_t most[6] = {team->node_size,
+                       tug_cores_crowded(),
                        team->rank == 0 ? (int64_t)(word >> 1) : 0,
-                       tug_level.requested == MPI_THREAD_MULTIPLE, team->cores};
-    (void)tug_agree(team->comm, MPI_MAX, most, 5);
+                       tug_level.requested == MPI_THREAD_MULTIPLE,
+                       team->cores,
+                       (int64_t)(tug_cores_crowd() * 1e6)};
+    (void)tug_agree(team->comm, MPI_MAX, most, 6);
     team->node_most = (int)most[0];
     team->oversubscribed = most[1];
     team->shelved.id = (uint64_t)most[2];
     team->threaded = most[3] != 0;
     team->cores = (uint32_t)most[4];
+    team->crowd = (double)most[5] * 1e-6;
     team->in_world = is_in_world(comm);
     return 0;
 }

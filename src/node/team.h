@@ -56,6 +56,7 @@ struct tug_team {
     struct tug_places places;
     bool oversubscribed;               /* somewhere ranks outnumber the cores they share */
     uint32_t cores;                    /* that the ranks of a node may use together, at most */
+    double crowd;                      /* ranks of the job to a core that they share, where most */
     struct tug_neighbour **neighbours; /* [node size] NULL: see tug_team_share() */
     pid_t *pids;    /* [node size] of processes that can and may be attached to; 0: it cannot */
     bool has_pages; /* the processes' pages are in the arena */

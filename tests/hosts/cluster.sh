@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs programs on a cluster of emulated hosts, each with a network, a host name, processes and /dev/shm of its own.
 #
-#   cluster.sh BUILD_DIR [--hosts N] [--ranks N] [--only PATTERN] [--limit S] [--quick] [--growth MOST] [--faults N [--seed S]]
+#   cluster.sh BUILD_DIR [--hosts N] [--ranks N] [--only PATTERN] [--limit S] [--quick] [--growth MOST] [--model] [--faults N [--seed S]]
 #
 # Every program checks its own result, and runs under the library. A row says what became of it. mpiexec_hosts.sh says how
 # the hosts are made. The exit status is 0 if all were right, 77 if there can be no hosts here, 1 otherwise.
@@ -9,7 +9,7 @@ set -u
 
 usage() {
     cat << 'TEXT'
-usage: ./dev cluster [--hosts N] [--ranks N] [--only PATTERN] [--limit S] [--quick] [--growth MOST] [--faults N [--seed S]]
+usage: ./dev cluster [--hosts N] [--ranks N] [--only PATTERN] [--limit S] [--quick] [--growth MOST] [--model] [--faults N [--seed S]]
   --hosts N       so many hosts (4)
   --ranks N       of each host (4)
   --only PATTERN  programs whose names match the shell pattern; --only list shows the names
@@ -17,6 +17,7 @@ usage: ./dev cluster [--hosts N] [--ranks N] [--only PATTERN] [--limit S] [--qui
   --quick         4 hosts of 2 ranks, and the programs that take a few seconds
   --growth MOST   instead: what start, windows, synchronisation, broadcasts, arrays and ACP cost in jobs of 8, 16, ... MOST
                   ranks on the hosts: report/growth.csv and report/growth.svg
+  --model         instead: each way to broadcast, by turns in one job, against what the model and the simulator say of it
   --faults N      instead: N jobs in which something breaks at a random moment; --only names the kind: kill, stop (2 or 10 s),
                   link (down for 1 or 30 s), shm (full), descriptors (none left), memory (an allocation fails)
   --seed S        the first job's seed (1), the next one's is S + 1; a seed decides the program, the fault and its moment
@@ -25,7 +26,7 @@ TEXT
 
 fail() { echo "cluster.sh: $*" >&2; exit 2; }
 
-build=${1:?} hosts=4 ranks=4 only='*' limit=120 quick='' most='' nfaults='' seed=1
+build=${1:?} hosts=4 ranks=4 only='*' limit=120 quick='' model='' most='' nfaults='' seed=1
 shift
 while [ $# -gt 0 ]; do
     case $1 in
@@ -37,6 +38,7 @@ while [ $# -gt 0 ]; do
     --faults) nfaults=${2:?} ;;
     --seed) seed=${2:?} ;;
     --quick) quick=1 hosts=4 ranks=2; shift; continue ;;
+    --model) model=1; shift; continue ;;
     --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
     esac
@@ -95,6 +97,14 @@ if [ -n "$most" ]; then
     . "$here/growth.sh"
     echo "# $hosts hosts, $(nproc) cores"
     growth "$most" "$here/../../report"
+    exit
+fi
+
+if [ -n "$model" ]; then
+    # shellcheck source=model.sh
+    . "$here/model.sh"
+    echo "# $hosts hosts of $ranks ranks, $(nproc) cores"
+    model
     exit
 fi
 

@@ -79,17 +79,18 @@ static void guessed(void) {
     tug_settings.tuning = NULL;
     team->oversubscribed = true;
     team->cores = 3;
-    team->node_most = 8 * 3;
+    team->crowd = 8;
     get(&p);
     CHECK(p.between_is_guess && p.ncopies == 0 && p.ntransfers == 0, "something was measured");
     CHECK(p.copiers == 3, "%u copiers", p.copiers);
     CHECK(p.between.latency_s == named.between.latency_s, "a latency of %g s", p.between.latency_s);
     CHECK(p.inside.overhead_s > named.inside.overhead_s, "nobody waits for a core");
-    team->node_most = 8 * 3 - 1;
+    CHECK(p.crowd == 8 && p.turn_s > 0, "a crowd of %g", p.crowd);
+    team->crowd = 23. / 3;
     CHECK(tug_team_measures(team), "seven ranks a core measure");
     team->oversubscribed = real.oversubscribed;
     team->cores = real.cores;
-    team->node_most = real.node_most;
+    team->crowd = real.crowd;
 }
 
 int main(int argc, char **argv) {

@@ -109,6 +109,33 @@ static double predict(const struct tug_places *places, enum tug_algorithm algori
     return tug_model_predict(places, &plan, 1, parameters);
 }
 
+/* Ranks that share a core: all work takes as many times as long, and each message a turn; the ranks
+ * of a node are counted once. */
+static void crowded(void **state) {
+    (void)state;
+    struct tug_model_parameters p = {.between = {3e-6, 1e-6, 0, 1e-9},
+                                     .inside = {2e-7, 1e-7, 0, 1e-10},
+                                     .engines = 1,
+                                     .copiers = 2,
+                                     .crowd = 2,
+                                     .turn_s = 5e-6};
+    struct tug_places chain = places_of(5, 1, "");
+    assert_about(predict(&chain, TUG_CHAIN, TUG_RELAY, 1000, 1000, &p), 4 * 17e-6, 1e-9);
+    assert_about(predict(&chain, TUG_CHAIN, TUG_RELAY, 64000, 16000, &p), 4 * 47e-6 + 3 * 32e-6,
+                 1e-9);
+    p.turn_s = 40e-6; /* longer than the wire needs: o to receive, o to send, and a turn */
+    assert_about(predict(&chain, TUG_CHAIN, TUG_RELAY, 64000, 16000, &p), 4 * 82e-6 + 3 * 44e-6,
+                 1e-9);
+    tug_places_fini(&chain);
+    struct tug_places node = places_of(1, 4, "");
+    const double node_s = predict(&node, TUG_CHAIN, TUG_RELAY, 3000, 1000, &p);
+    p.crowd = 1;
+    assert_about(node_s, predict(&node, TUG_CHAIN, TUG_RELAY, 3000, 1000, &p), 1e-9);
+    p.crowd = 4; /* of another node, too */
+    assert_true(predict(&node, TUG_CHAIN, TUG_RELAY, 3000, 1000, &p) > 1.5 * node_s);
+    tug_places_fini(&node);
+}
+
 /* Where LogGP leaves nothing to interpretation. */
 static void by_hand(void **state) {
     (void)state;
@@ -326,6 +353,8 @@ static void there_and_back(void **state) {
     p.transfers[0] = (struct tug_transfer_speed){8, 1e-6, 2e-6, 0};
     p.transfers[1] = (struct tug_transfer_speed){MiB, 5e-4, 4e-4, 3e-4};
     p.far_byte_s = 3e-10;
+    p.crowd = 2.5;
+    p.turn_s = 125e-6;
     assert_int_equal(tug_model_write(file_name, &p), 0);
     assert_int_equal(tug_model_read(file_name, &q, why, sizeof(why)), 0);
     const double *a = (const double *)&p, *b = (const double *)&q;
@@ -339,13 +368,90 @@ static void there_and_back(void **state) {
     assert_int_equal(q.copies[1].bytes, MiB);
     assert_about(q.copies[1].byte_s, 3e-11, 1e-5);
     assert_int_equal(q.ntransfers, 2);
+    assert_about(q.crowd, 2.5, 1e-5);
+    q.crowd = 1;
     assert_transfer(&q, 8, 8, 1, 2, 0);
     assert_int_equal(q.transfers[1].bytes, MiB);
     assert_about(q.transfers[1].trip_s, 5e-4, 1e-5);
     assert_about(q.transfers[1].interval_s, 4e-4, 1e-5);
     assert_about(q.transfers[1].handle_s, 3e-4, 1e-5);
     assert_about(q.far_byte_s, 3e-10, 1e-5);
+    assert_about(q.turn_s, 125e-6, 1e-5);
     assert_int_equal(tug_model_write("/no/such/folder/file", &p), TUG_ERR_SYSTEM);
+}
+
+/* A machine on which two ranks share a core, four nodes of one rank each emulated on two cores:
+ * what its calibration found, and the medians of all ways by turns (./dev cluster --model). Of each
+ * size the model's choice is listed first. */
+static void crowded_machine(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        enum tug_algorithm algorithm;
+        enum tug_phases phases;
+        uint64_t segment;
+        double measured_s;
+    } ways[] = {
+        {32768, TUG_BINOMIAL, TUG_RELAY, 32768, 774.6e-6},
+        {32768, TUG_TRINARY, TUG_RELAY, 16384, 1672.3e-6},
+        {32768, TUG_CHAIN, TUG_RELAY, 16384, 1394.1e-6},
+        {262144, TUG_BINOMIAL, TUG_RELAY, 32768, 1271.3e-6},
+        {262144, TUG_CHAIN, TUG_RELAY, 32768, 1611.5e-6},
+        {262144, TUG_TRINARY, TUG_RELAY, 32768, 1819.0e-6},
+        {1048576, TUG_BINOMIAL, TUG_RELAY, 131072, 2934.5e-6},
+        {1048576, TUG_CHAIN, TUG_RELAY, 262144, 2472.7e-6},
+        {1048576, TUG_TRINARY, TUG_RELAY, 131072, 3195.8e-6},
+        {4194304, TUG_CHAIN, TUG_RELAY, 262144, 9047.6e-6},
+        {4194304, TUG_TRINARY, TUG_RELAY, 262144, 8247.6e-6},
+        {4194304, TUG_BINOMIAL, TUG_RELAY, 131072, 13192.1e-6},
+    };
+    struct tug_model_parameters p;
+    struct tug_places places = places_of(4, 1, "");
+    char why[256];
+    write_text("between.latency_us = 3.11857\n"
+               "between.overhead_us = 6.83129\n"
+               "between.gap_us = 10.0417\n"
+               "between.bandwidth_gb_s = 1.73977\n"
+               "between.guess = 0\n"
+               "start_us = 0.2\n"
+               "between.far_ns_byte = 1.30352\n"
+               "hop_us = 0.1\n"
+               "engines = 1\n"
+               "inside.latency_us = 0.2\n"
+               "inside.overhead_us = 0.05\n"
+               "inside.gap_us = 0\n"
+               "inside.bandwidth_gb_s = 10\n"
+               "copiers = 2\n"
+               "crowd = 2\n"
+               "turn_us = 100\n"
+               "segment_most = 65536\n"
+               "transfer 8 = 11.959 13.2824 6.83129\n"
+               "transfer 1024 = 17.847 10.1921 7.82386\n"
+               "transfer 2048 = 18.477 10.0304 10.0304\n"
+               "transfer 4096 = 28.509 12.129 12.129\n"
+               "transfer 8192 = 21.605 18.2277 0\n"
+               "transfer 16384 = 33.908 25.6071 0\n"
+               "transfer 32768 = 54.126 29.2567 1.26243\n"
+               "transfer 65536 = 155.601 30.428 30.428\n"
+               "transfer 262144 = 305.035 123.634 48.4387\n"
+               "transfer 1048576 = 788.413 2411.24 0\n");
+    assert_int_equal(tug_model_read(file_name, &p, why, sizeof(why)), 0);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        const double s =
+            predict(&places, ways[i].algorithm, ways[i].phases, ways[i].bytes, ways[i].segment, &p);
+        if (s > 3.5 * ways[i].measured_s || ways[i].measured_s > 3.5 * s)
+            fail_msg("%g us for %llu bytes, measured %g", s * 1e6,
+                     (unsigned long long)ways[i].bytes, ways[i].measured_s * 1e6);
+    }
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i += 3) {
+        const struct tug_broadcast message = {.elements = ways[i].bytes, .element_bytes = 1};
+        struct tug_candidate candidates[TUG_CANDIDATES_MOST];
+        assert_int_equal(tug_model_choose(&places, &message, &p, candidates), 3);
+        assert_int_equal(candidates[0].plan.algorithm, ways[i].algorithm);
+        for (size_t j = i; j < i + 3; j++)
+            assert_true(ways[i].measured_s < 1.25 * ways[j].measured_s);
+    }
+    tug_places_fini(&places);
 }
 
 static void half_a_file(void **state) {
@@ -358,6 +464,7 @@ static void half_a_file(void **state) {
     assert_int_equal(p.engines, 2);
     assert_int_equal(p.between_is_guess, 0);
     assert_true(p.inside.byte_s == normal.inside.byte_s);
+    assert_true(p.crowd == 1 && p.turn_s == 0);
 }
 
 static void bad_files(void **state) {
@@ -414,6 +521,7 @@ int main(void) {
         cmocka_unit_test(paper_segments),
         cmocka_unit_test(paper_reason),
         cmocka_unit_test(by_hand),
+        cmocka_unit_test(crowded),
         cmocka_unit_test(copy_speeds),
         cmocka_unit_test(transfers),
         cmocka_unit_test(chooses),
@@ -422,6 +530,7 @@ int main(void) {
         cmocka_unit_test(monotone),
         cmocka_unit_test(bad_shapes),
         cmocka_unit_test_setup_teardown(there_and_back, with_file, without_file),
+        cmocka_unit_test_setup_teardown(crowded_machine, with_file, without_file),
         cmocka_unit_test_setup_teardown(half_a_file, with_file, without_file),
         cmocka_unit_test_setup_teardown(bad_files, with_file, without_file),
     };

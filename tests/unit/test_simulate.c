@@ -101,6 +101,29 @@ static void a_message(void **state) {
     assert_int_equal(job.result.sent_bytes, 0);
 }
 
+/* With two ranks to a core all of it takes twice as long; where each waits for its turn, the
+ * receiver does so for each segment, one after another. Two copies of a node of two are not counted
+ * twice. */
+static void a_crowd(void **state) {
+    (void)state;
+    struct by_hand job = {.parameters = simple};
+    job.parameters.crowd = 2;
+    assert_int_equal(run_by_hand(&job, 2, 1, send_build), 0);
+    assert_us(job.result.seconds, 2 * (1 + 3 + 1 + 1));
+    job.parameters.turn_s = 3e-6;
+    assert_int_equal(run_by_hand(&job, 2, 1, send_build), 0);
+    assert_us(job.result.seconds, 2 * (1 + 1 + 1) + 3 * (2 + 3));
+    assert_int_equal(run_by_hand(&job, 1, 2, send_build), 0);
+    assert_us(job.result.seconds, 2 * (3 * 2 + 2) + 1);
+    job.parameters.copiers = 1;
+    job.parameters.turn_s = 0;
+    assert_int_equal(run_by_hand(&job, 1, 2, send_build), 0);
+    const double both_s = job.result.seconds;
+    job.parameters.crowd = 1;
+    assert_int_equal(run_by_hand(&job, 1, 2, send_build), 0);
+    assert_us(both_s, job.result.seconds * 1e6);
+}
+
 static void local_build(struct tug_schedule *schedule, uint32_t rank) {
     (void)rank;
     uint32_t second = tug_schedule_queue(schedule, 1);
@@ -623,6 +646,7 @@ int main(void) {
         cmocka_unit_test(a_loan),
         cmocka_unit_test(heap),
         cmocka_unit_test(a_message),
+        cmocka_unit_test(a_crowd),
         cmocka_unit_test(local_work),
         cmocka_unit_test(a_ring),
         cmocka_unit_test(stuck),

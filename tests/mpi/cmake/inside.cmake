@@ -25,6 +25,8 @@ if(TARGET tugboat)
     tug_mpi_test(tuning RANKS 2 NODES emulated WAYS host)
     tug_mpi_test(served LIBS tugboat_internal RANKS 2 WAYS host)
     tug_mpi_test(simulated LIBS tugboat_internal RANKS 2 3 NODES emulated WAYS host)
+    tug_mpi_program(mpi_ways SOURCES ways.c) # by ./dev cluster --model
+    target_link_libraries(mpi_ways PRIVATE tugboat_internal)
     foreach(case IN ITEMS "1 one" "2 one" "2 emulated" "4 cliques" "2 tcp")
         separate_arguments(case)
         list(GET case 0 ranks)

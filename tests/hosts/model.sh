@@ -1,0 +1,44 @@
+# For cluster.sh: what the model and the simulator say of broadcasts against what they take, and whether the model's first
+# choice is good. Sourced; uses run(), $build, $hosts, $ranks, $limit and $work.
+# shellcheck shell=bash disable=SC2154
+
+# Reads lines of tests/mpi/ways.c; the first way of each size is the model's choice.
+model_table() {
+    awk '
+        function error(is, was) { return is > was ? is / was : was / is }
+        function middle(list, n,    i, j, held) {
+            for (i = 2; i <= n; i++)
+                for (j = i; j > 1 && list[j] < list[j - 1]; j--) { held = list[j]; list[j] = list[j - 1]; list[j - 1] = held }
+            return list[int((n + 1) / 2)]
+        }
+        $1 == "way" {
+            size = $4
+            if (!(size in chosen)) { sizes[++nsizes] = size; chosen[size] = best[size] = $10; name[size] = first[size] = $5 ", " $6 }
+            if ($10 < best[size]) { best[size] = $10; name[size] = $5 ", " $6 }
+            n[size]++
+            predicted[size, n[size]] = error($8, $10)
+            simulated[size, n[size]] = error($9, $10)
+        }
+        END {
+            printf "%9s %5s  %-20s %9s  %-20s %9s  %6s  %9s %9s\n", "bytes", "ways", "chosen", "us", "fastest", "us", "chosen",
+                "predicted", "simulated"
+            for (s = 1; s <= nsizes; s++) {
+                size = sizes[s]
+                for (i = 1; i <= n[size]; i++) { p[i] = predicted[size, i]; q[i] = simulated[size, i] }
+                printf "%9d %5d  %-20s %9.1f  %-20s %9.1f  x%5.2f  off x%5.2f off x%5.2f\n", size, n[size], first[size], chosen[size],
+                    name[size], best[size], chosen[size] / best[size], middle(p, n[size]), middle(q, n[size])
+                good += chosen[size] <= 1.1 * best[size]
+            }
+            printf "# the choice was within 10 %% of the fastest way in %d of %d sizes\n", good, nsizes
+        }'
+}
+
+# 0 if all data were right: how good the model is depends on the machine, and is printed.
+model() {
+    # the library is linked into it
+    preload=" " run "$build/tests/mpi/bin/mpi_ways" 1 4096 32768 262144 1048576 4194304 || {
+        tail -n 8 "$work/out" >&2
+        return 1
+    }
+    model_table < "$work/out"
+}
