@@ -31,6 +31,8 @@ fault_verdict() {
         grep -m 1 -o 'LEFT.*' "$work/out"
     elif grep 'WRONG' "$work/out" | grep -qvE 'gave error code|tug_|acp_|: -?[0-9]+ \(|[Nn]o memory|is lost|error|MPIX?_'; then
         echo 'wrong data'
+    elif [ "$fault" = shm ] && grep -q 'signal 7' "$work/out" && ! grep -qE '^ *[0-9]+ .*libtugboat' "$work/out"; then
+        echo ended # the program was the first to touch a page of its window, which cannot be had any more
     elif grep -qiE 'signal (11|4|7|8)\b|segmentation' "$work/out" && [ "$fault" != kill ]; then
         echo 'a rank crashed'
     elif [ "$rc" = 0 ]; then
@@ -71,7 +73,7 @@ fault_run() {
     rc=$?
     verdict=$(fault_verdict $kind)
     awk -v seed="$seed" -v name="$name" -v kind="$kind" -v verdict="$verdict" -v a="$begin" -v b="$EPOCHREALTIME" -v said="$(
-        grep -m 1 -oE '(fault|scarce): .*' "$work/out")" \
+        grep -m 1 -oE 'fault: mpiexec .*' "$work/out" || grep -m 1 -oE '(fault|scarce): .*' "$work/out")" \
         'BEGIN { printf "seed %-6d %-10s %-12s %6.1f s  %s (%s)\n", seed, name, kind, b - a, verdict, said != "" ? said : "no fault" }'
     case $verdict in
     right | ended) return 0 ;;
