@@ -69,18 +69,19 @@ static bool valid(const struct tug_array_params *params) {
 /* Are the parameters valid, and the same on all processes? Collective. */
 static bool agree_on(struct tug_array *array, const struct tug_array_params *params, bool usable) {
     enum { FACTS = 9 };
-    uint64_t mine[FACTS] = {0}, first[FACTS];
-    if (usable && valid(params))
-        memcpy(mine,
-               (uint64_t[FACTS]){params->size_in_bytes, params->page_bytes, params->placement,
-                                 params->pages_most, params->places, params->copies_most,
-                                 params->home != NULL, params->size_most, params->moves},
-               sizeof(mine));
-    memcpy(first, mine, sizeof(mine));
-    MPI_Comm comm = tug_context_comm(array->context);
-    bool same = TUG_POLITE(Ibcast, first, FACTS, MPI_UINT64_T, 0, comm) == MPI_SUCCESS &&
-                mine[0] != 0 && memcmp(first, mine, sizeof(mine)) == 0;
-    return tug_all_agree(comm, same);
+    int64_t mine[2 * FACTS] = {0}, all[2 * FACTS];
+    if (usable && valid(params)) {
+        const uint64_t facts[FACTS] = {
+            params->size_in_bytes, params->page_bytes, params->placement,
+            params->pages_most,    params->places,     params->copies_most,
+            params->home != NULL,  params->size_most,  params->moves};
+        memcpy(mine, facts, sizeof(facts));
+    }
+    for (int i = 0; i < FACTS; i++)
+        mine[FACTS + i] = ~mine[i];
+    memcpy(all, mine, sizeof(mine));
+    return tug_agree(tug_context_comm(array->context), MPI_MAX, all, 2 * FACTS) == MPI_SUCCESS &&
+           mine[0] != 0 && memcmp(all, mine, sizeof(mine)) == 0;
 }
 
 /* What follows from the parameters. False: they do not fit together. */
