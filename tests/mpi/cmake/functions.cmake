@@ -30,30 +30,6 @@ function(tug_mpi_find_program variable name program)
     set(${variable} ${program} PARENT_SCOPE)
 endfunction()
 
-# Tests that a version of the host fails by itself: "TESTS = what it does". They are skipped there, and say so.
-set(tug_host_defects)
-if(TUGBOAT_MPI STREQUAL "mpich" AND HostMPI_VERSION VERSION_EQUAL 4.2.1)
-    set(tug_host_defects
-        "^mpi\\.rma_lock_(epochs|fair)\\.(host|off|native)\\.n[2-4] = loses updates of a rank's own window"
-        "^mpi\\.rma_lock_epochs\\.caller\\.tug\\.n[0-9]\\.nodes$ = loses updates of a rank's own window"
-        "^mpi\\.bcast_repeat\\.(host\\.|on\\.tug\\.n4) = hangs, fails or has wrong data in broadcasts that follow one another"
-        "^mpi\\.lanes\\.[a-z]+\\.n1$ = finds no memory for MPI_PROC_NULL in MPI_Win_shared_query"
-        "^mpi\\.sessions\\.again_world\\.[a-z]+\\.n2\\.nodes$ = stops with an assertion in MPI_Win_allocate"
-        "^mpi\\.tool_variables\\. = crashes in the tools' interface")
-endif()
-
-# tug_host_defect(VARIABLE CASE): what the host does wrong there, or nothing.
-function(tug_host_defect variable case)
-    set(${variable} "" PARENT_SCOPE)
-    foreach(entry IN LISTS tug_host_defects)
-        string(REGEX MATCH "^(.*) = (.*)$" unused "${entry}")
-        set(what "${CMAKE_MATCH_2}")
-        if(case MATCHES "${CMAKE_MATCH_1}")
-            set(${variable} "${what}" PARENT_SCOPE)
-        endif()
-    endforeach()
-endfunction()
-
 # tug_mpi_case(NAME WAY RANKS NODES ...): one case of tug_mpi_test, with everything given.
 function(tug_mpi_case name way ranks nodes)
     cmake_parse_arguments(T "" "PROGRAM;TIMEOUT" "ARGS;ENV;LABELS;OPTIONS" ${ARGN})
@@ -70,7 +46,7 @@ function(tug_mpi_case name way ranks nodes)
     if(NOT TUGBOAT_SANITIZE AND NOT TUGBOAT_MPI STREQUAL "openmpi")
         list(APPEND options --yielding $<TARGET_FILE:yielding>)
     endif()
-    tug_host_defect(defect ${case})
+    tug_host_defect(defect "${HostMPI_VERSION}" ${case})
     if(defect)
         list(APPEND options --defect "MPICH ${HostMPI_VERSION} ${defect}")
     endif()
