@@ -27,7 +27,51 @@ static struct {
     atomic_long calls;
     atomic_int busy; /* others that have not done their share of it */
     atomic_bool ends;
-} team;
+    pthread_mutex_t lock; /* of those who sleep */
+    pthread_cond_t called, done;
+} team = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .called = PTHREAD_COND_INITIALIZER,
+          .done = PTHREAD_COND_INITIALIZER};
+
+/* A member waits as a thread of OpenMP does: some turns, then asleep. With more threads than cores
+ * those who yield for ever take most of the time of whoever has work. */
+enum { TURNS = 20 };
+
+static bool is_called(long seen) {
+    return atomic_load(&team.calls) != seen || atomic_load(&team.ends);
+}
+
+static void await_call(long seen) {
+    for (int i = 0; i < TURNS && !is_called(seen); i++)
+        sched_yield();
+    pthread_mutex_lock(&team.lock);
+    while (!is_called(seen))
+        pthread_cond_wait(&team.called, &team.lock);
+    pthread_mutex_unlock(&team.lock);
+}
+
+static void call_all(void) {
+    pthread_mutex_lock(&team.lock);
+    pthread_cond_broadcast(&team.called);
+    pthread_mutex_unlock(&team.lock);
+}
+
+static void await_others(void) {
+    for (int i = 0; i < TURNS && atomic_load(&team.busy) > 0; i++)
+        sched_yield();
+    pthread_mutex_lock(&team.lock);
+    while (atomic_load(&team.busy) > 0)
+        pthread_cond_wait(&team.done, &team.lock);
+    pthread_mutex_unlock(&team.lock);
+}
+
+static void finish_share(void) {
+    if (atomic_fetch_sub(&team.busy, 1) > 1)
+        return;
+    pthread_mutex_lock(&team.lock);
+    pthread_cond_signal(&team.done);
+    pthread_mutex_unlock(&team.lock);
+}
 
 static void make_share_ready(int id) {
     for (int r = 0; r < team.nrequests; r++)
@@ -37,16 +81,13 @@ static void make_share_ready(int id) {
 
 static void *work(void *argument) {
     const struct member *me = argument;
-    for (long seen = 0; !atomic_load(&team.ends);) {
-        if (atomic_load(&team.calls) == seen) {
-            sched_yield();
-            continue;
-        }
-        seen++;
+    for (long seen = 0;; seen++) {
+        await_call(seen);
+        if (atomic_load(&team.ends))
+            return NULL;
         make_share_ready(me->id);
-        atomic_fetch_sub(&team.busy, 1);
+        finish_share();
     }
-    return NULL;
 }
 
 static void open_team(int n) {
@@ -62,6 +103,7 @@ static void open_team(int n) {
 
 static void close_team(void) {
     atomic_store(&team.ends, true);
+    call_all();
     for (int i = 1; i < team.n; i++)
         pthread_join(team.members[i].thread, NULL);
 }
@@ -72,9 +114,9 @@ void part_make_ready(MPI_Request requests[], int nrequests, int partitions) {
     team.partitions = partitions;
     atomic_store(&team.busy, team.n - 1);
     atomic_fetch_add(&team.calls, 1);
+    call_all();
     make_share_ready(0);
-    while (atomic_load(&team.busy) > 0)
-        sched_yield();
+    await_others();
 }
 
 /* ---- combinations ---- */
