@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Tugboat on other Debian releases: makes a root of each, builds and installs the library there for each MPI, and runs
-# small programs in four languages three ways: host alone, under `tugboat run`, with TUGBOAT=off (matrix.sh).
+# Tugboat on other Debian releases: makes roots of each, builds the library for both MPIs and its package there, and runs
+# small programs in four languages three ways: host alone, under `tugboat run`, with TUGBOAT=off (matrix.sh). Then the
+# package is installed, for each MPI, in a root that has nothing but a C compiler and that MPI (package.sh).
 #
-# A root is made once and kept. Everything is mounted in a mount namespace of its own, so that nothing stays mounted.
+# Roots and compiled objects are kept. What runs in a root sees a layer over it that is gone afterwards,
+# and all mounts are in a mount namespace of their own: a root stays as it was made, and nothing stays mounted.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source_root=$(cd "$here/../.." && pwd)
-cache=$source_root/build/roots
+cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/tugboat-hosts
 mirror=http://deb.debian.org/debian
 mpis=(mpich openmpi)
 table=
+tests=
 releases=()
 declare -A root_of
 
@@ -19,10 +22,13 @@ usage: ./dev hosts [OPTION]... [RELEASE]...
 
 Builds, installs and tries Tugboat on Debian releases: bookworm (or 12) and trixie (or 13), or those named. forky (or
 14), which is not released yet, is tried only if it is named.
+By default one program of each kind runs three ways in each language, and the package is tried in fresh roots.
 The last lines are a table of what is right, what is wrong, and what is not there. The status is 1 if something is wrong.
 
+  --all               also build all tests of both MPIs and run them (hours), except those in a virtual machine
+  --tests REGEX       also build all tests and run these (as ctest -R)
   --root RELEASE=DIR  use this root, which is there already; missing packages are installed in it
-  --cache DIR         keep roots and builds here (build/roots)
+  --cache DIR         keep roots and builds here (~/.cache/tugboat-hosts)
   --mirror URL        take packages from here (http://deb.debian.org/debian)
   --mpi NAME          only mpich, or only openmpi
   --here              no root: try this machine as it is
@@ -49,7 +55,7 @@ read_arguments() {
     local name
     while [ $# -gt 0 ]; do
         case $1 in
-        --root | --cache | --mirror | --mpi | --table) [ $# -gt 1 ] || die "$1 needs a value" ;;
+        --root | --cache | --mirror | --mpi | --table | --tests) [ $# -gt 1 ] || die "$1 needs a value" ;;
         esac
         case $1 in
         --root)
@@ -67,6 +73,8 @@ read_arguments() {
             shift
             ;;
         --table) table=$2; shift ;;
+        --tests) tests=$2; shift ;;
+        --all) tests=. ;;
         --here) releases+=(here) ;;
         --help | -h) usage; exit 0 ;;
         -*) usage >&2; exit 2 ;;
@@ -84,7 +92,7 @@ read_arguments() {
 print_table() {
     awk -F '\t' '
         function worse(a, b) { return a == "wrong" || b == "wrong" ? "wrong" : a == "not there" || b == "not there" ? "not there" : "right" }
-        BEGIN { n = split("build selftest C C++ Fortran Python", columns, " ") }
+        BEGIN { n = split("build selftest C C++ Fortran Python package tests", columns, " ") }
         NF < 4 { next }
         { row = $1 FS $2 }
         !(row in seen) { seen[row] = 1; rows[++count] = row }
@@ -116,52 +124,85 @@ print_table() {
 
 # --- roots ---------------------------------------------------------------------------------------
 
-# What matrix.sh uses, by names that Debian 12 and 13 share.
-packages=(cmake ninja-build gcc g++ gfortran make pkg-config mpich libmpich-dev openmpi-bin libopenmpi-dev
-    libibverbs-dev libfabric-dev python3-mpi4py python3-numpy)
+# What builds and tries everything, by names that Debian 12 and 13 share; and what a user of one MPI has.
+packages=(cmake ninja-build ccache gcc g++ gfortran make pkg-config file mpich libmpich-dev openmpi-bin libopenmpi-dev
+    libibverbs-dev libfabric-dev libcmocka-dev libbenchmark-dev python3-mpi4py python3-numpy)
+# shellcheck disable=SC2034 # by name, in try_packages
+packages_mpich=(gcc libc6-dev pkg-config mpich libmpich-dev)
+# shellcheck disable=SC2034
+packages_openmpi=(gcc libc6-dev pkg-config openmpi-bin libopenmpi-dev)
 
-# make_root RELEASE DIR: from the package source; an unfinished one has another name.
-make_root() {
-    local release=$1 dir=$2
-    command -v mmdebstrap >/dev/null || die "mmdebstrap is missing (apt-get install mmdebstrap), or give --root $release=DIR"
-    say "$release: making a root in $dir"
-    rm -rf "$dir.new"
-    mkdir -p "$(dirname "$dir")"
-    (cd / && mmdebstrap --quiet --variant=apt --include="$(IFS=,; echo "${packages[*]}")" "$release" "$dir.new" \
-        "$mirror") || return
-    cksum <<<"${packages[*]}" >"$dir.new/etc/tugboat-packages"
-    mv "$dir.new" "$dir"
+# make_base RELEASE DIR: what every root of the release begins with, from the package source.
+make_base() {
+    command -v mmdebstrap >/dev/null || die "mmdebstrap is missing (apt-get install mmdebstrap), or give --root $1=DIR"
+    say "$1: making a root in $2"
+    (cd / && unshare --mount --propagation private mmdebstrap --quiet --variant=apt "$1" "$2.new" "$mirror") &&
+        mv "$2.new" "$2"
 }
 
-# in_root DIR WORK COMMAND...: there, with the source at /mnt/source (to read) and WORK at /mnt/work.
+# in_root DIR WORK COMMAND...: there, with the source at /mnt/source (to read), WORK at /mnt/work and the release's build
+# at /mnt/source/build. Changes of the root itself are in memory, and lost, unless DIR begins with a +. Objects are this
+# machine's ccache: with the same compiler, paths and LANG they are found there.
 in_root() {
-    local dir=$1 work=$2
+    local dir=${1#+} work=$2 objects kept=${1:0:1}
     shift 2
-    mkdir -p "$work" "$dir/mnt/source" "$dir/mnt/work"
+    objects=$(ccache --get-config cache_dir 2>/dev/null) || objects=$cache/ccache
+    mkdir -p "$work/build" "$work/archives/partial" "$source_root/build" "$objects" "$cache/layer"
     # shellcheck disable=SC2016
     unshare --mount --propagation private bash -c '
-        dir=$1 source=$2 work=$3
-        shift 3
+        dir=$1 source=$2 work=$3 objects=$4 layer=$5 kept=$6
+        shift 6
+        if [ "$kept" != + ]; then
+            mount -t tmpfs tmpfs "$layer" && mkdir "$layer/upper" "$layer/work" "$layer/root" &&
+                mount -t overlay overlay -o "lowerdir=$dir,upperdir=$layer/upper,workdir=$layer/work" "$layer/root" ||
+                exit 125
+            dir=$layer/root
+        fi
+        mkdir -p "$dir/mnt/source" "$dir/mnt/work" "$dir/mnt/ccache" || exit 125
         for name in proc sys dev; do mount --rbind "/$name" "$dir/$name" || exit 125; done
         mount -t tmpfs -o mode=1777 tmpfs "$dir/tmp" || exit 125
         mount --bind "$source" "$dir/mnt/source" && mount -o remount,bind,ro "$dir/mnt/source" || exit 125
-        mount --bind "$work" "$dir/mnt/work" || exit 125
-        cd / && exec chroot "$dir" env -i HOME=/root LC_ALL=C.UTF-8 PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        mount --bind "$work" "$dir/mnt/work" && mount --bind "$objects" "$dir/mnt/ccache" || exit 125
+        mount --bind "$work/build" "$dir/mnt/source/build" || exit 125
+        mount --bind "$work/archives" "$dir/var/cache/apt/archives" || exit 125
+        cd / && exec chroot "$dir" env -i HOME=/root LANG=C.UTF-8 PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
             DEBIAN_FRONTEND=noninteractive ${http_proxy:+http_proxy="$http_proxy"} \
-            ${https_proxy:+https_proxy="$https_proxy"} "$@"' bash "$dir" "$source_root" "$work" "$@" </dev/null
+            ${https_proxy:+https_proxy="$https_proxy"} CCACHE_DIR=/mnt/ccache CCACHE_BASEDIR=/mnt/source \
+            CCACHE_NOHASHDIR=1 TUG_HOSTS_TESTS="$TUG_HOSTS_TESTS" "$@"' \
+        bash "$dir" "$source_root" "$work" "$objects" "$cache/layer" "$kept" "$@" </dev/null
 }
 
-# complete_root RELEASE DIR WORK: the packages, in a root made elsewhere or for an older list.
-complete_root() {
-    local release=$1 dir=$2 work=$3
-    # without a note of what is inside, or with an older one
-    if ! cmp -s "$dir/etc/tugboat-packages" <(cksum <<<"${packages[*]}"); then
-        say "$release: installing what is missing in $dir"
-        in_root "$dir" "$work" apt-get update -q >"$work/apt.log" 2>&1 || true
-        in_root "$dir" "$work" apt-get install -y -q --no-install-recommends "${packages[@]}" >>"$work/apt.log" 2>&1 ||
-            { tail -5 "$work/apt.log" >&2; return 1; }
-        cksum <<<"${packages[*]}" >"$dir/etc/tugboat-packages"
+# prepare_root RELEASE DIR WORK PACKAGE...: makes the root if it is not there, and installs what it lacks. Packages come
+# from the package source once for all roots of the release. One whose note has this list is complete.
+prepare_root() {
+    local release=$1 dir=$2 work=$3 log=$3/apt.log
+    local apt=(apt-get -q -o Dpkg::Options::=--force-unsafe-io)
+    shift 3
+    if [ ! -d "$dir" ]; then
+        [ -d "$cache/$release.base" ] || make_base "$release" "$cache/$release.base" || return
+        rm -rf --one-file-system "$dir.new"
+        cp -a "$cache/$release.base" "$dir.new" && mv "$dir.new" "$dir" || return
     fi
+    ! cmp -s "$dir/etc/tugboat-packages" <(cksum <<<"$*") || return 0
+    say "$release: installing what is missing in $dir"
+    in_root "+$dir" "$work" "${apt[@]}" update >"$log" 2>&1 || true
+    in_root "+$dir" "$work" "${apt[@]}" install -y --no-install-recommends "$@" >>"$log" 2>&1 ||
+        { tail -5 "$log" >&2; return 1; }
+    cksum <<<"$*" >"$dir/etc/tugboat-packages"
+}
+
+# try_packages RELEASE WORK: the package in fresh roots, one of each MPI.
+try_packages() {
+    local release=$1 work=$2 mpi packages_of
+    [ -n "$(find "$work/packages" -name '*.deb' -print -quit 2>/dev/null)" ] || return 0
+    for mpi in "${mpis[@]}"; do
+        declare -n packages_of=packages_$mpi
+        if prepare_root "$release" "$cache/$release.$mpi" "$work" "${packages_of[@]}"; then
+            in_root "$cache/$release.$mpi" "$work" /mnt/source/tests/hosts/package.sh /mnt/work "$mpi" || true
+        else
+            printf '%s\tpackage\twrong\tthe root could not be made or used\n' "$mpi" >>"$work/results"
+        fi
+    done
 }
 
 # try_release RELEASE RESULTS: adds its lines to the results.
@@ -170,12 +211,15 @@ try_release() {
     mkdir -p "$work"
     rm -f "$work/results"
     if [ "$release" = here ]; then
-        "$here/matrix.sh" "$source_root" "$work" "${mpis[@]}" || true
+        mkdir -p "$source_root/build/here"
+        "$here/matrix.sh" "$source_root" "$source_root/build/here" "$work" "${mpis[@]}" || true
     else
         dir=${root_of[$release]:-$cache/$release}
-        if { [ -d "$dir" ] || make_root "$release" "$dir"; } && complete_root "$release" "$dir" "$work"; then
+        if prepare_root "$release" "$dir" "$work" "${packages[@]}"; then
             say "$release: root ready after $((SECONDS - began)) s"
-            in_root "$dir" "$work" /mnt/source/tests/hosts/matrix.sh /mnt/source /mnt/work "${mpis[@]}" || true
+            in_root "$dir" "$work" /mnt/source/tests/hosts/matrix.sh /mnt/source /mnt/source/build /mnt/work "${mpis[@]}" ||
+                true
+            try_packages "$release" "$work"
         fi
     fi
     if [ -s "$work/results" ]; then
@@ -195,6 +239,7 @@ fi
 if [[ " ${releases[*]} " != " here " && $(id -u) -ne 0 ]]; then
     die "a root of another release needs root rights; as another user only: ./dev hosts --here"
 fi
+export TUG_HOSTS_TESTS=$tests
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
 for release in "${releases[@]}"; do try_release "$release" "$results"; done

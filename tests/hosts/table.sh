@@ -10,8 +10,8 @@ results() { printf '%s\n' "$@" | tr '|' '\t' >"$work/results"; }
 
 results 'trixie|MPICH 4.2.1|build|right|' 'trixie|MPICH 4.2.1|C|right|' 'trixie|MPICH 4.2.1|C|right|' \
     'trixie|MPICH 4.2.1|C|note|queue fails on the host alone' 'trixie|MPICH 4.2.1|Python|not there|no mpi4py'
-expect fine 0 '^release +MPI +build +selftest +C +C\+\+ +Fortran +Python' "${hosts[@]}" --table "$work/results"
-has fine '^trixie +MPICH 4.2.1 +right +not tried +right +not tried +not tried +not there *$'
+expect fine 0 '^release +MPI +build +selftest +C +C\+\+ +Fortran +Python +package +tests' "${hosts[@]}" --table "$work/results"
+has fine '^trixie +MPICH 4.2.1 +right +not tried +right +not tried +not tried +not there not tried not tried *$'
 has fine '^trixie, MPICH 4.2.1, Python: not there: no mpi4py$'
 has fine '^trixie, MPICH 4.2.1, C: note: queue fails on the host alone$'
 
@@ -28,6 +28,7 @@ expect release 2 "no release 'sid'" "${hosts[@]}" sid
 expect option 2 '^usage:' "${hosts[@]}" --such
 expect value 2 '--root needs a value' "${hosts[@]}" --root
 expect root 2 'no root at /nowhere' "${hosts[@]}" --root 13=/nowhere
+expect tests 2 '--tests needs a value' "${hosts[@]}" --tests
 expect mpi 2 "mpich or openmpi, not 'lam'" "${hosts[@]}" --mpi lam
 expect file 2 'cannot be read' "${hosts[@]}" --table "$work/none"
 [ $failed -eq 0 ] && echo "all fine"
