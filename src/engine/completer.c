@@ -85,7 +85,7 @@ bool tug_driver_round(struct tug_engine *engine) {
     moved |= tug_completer_run(engine);
     moved |= engine->services != NULL && tug_services_poll(engine, false);
     if (__builtin_expect(tug_trace_on && moved, 0))
-        atomic_store_explicit(&engine->moved_by_offload, tug_offload_is_this(),
+        atomic_store_explicit(&engine->moved_by_offload, tug_engine_is_own_thread(),
                               memory_order_relaxed);
     tell(engine, moved);
     driving = false;

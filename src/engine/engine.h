@@ -324,4 +324,7 @@ void tug_engine_leave_inside(void);
 bool tug_engine_enter_host(void);
 void tug_engine_leave_host(void);
 
+/* The calling thread is the engine's own, which drives while the program does something else. */
+bool tug_engine_is_own_thread(void);
+
 #endif

@@ -65,7 +65,7 @@ static void ask_for_prompt_wakes(void) {
 
 static _Thread_local bool is_offload;
 
-bool tug_offload_is_this(void) {
+bool tug_engine_is_own_thread(void) {
     return is_offload;
 }
 

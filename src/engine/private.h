@@ -249,9 +249,6 @@ bool tug_attend_sees(const struct tug_engine *engine, const struct tug_attention
 void tug_attend(struct tug_engine *engine, struct tug_attention *attention,
                 const struct tug_observed *seen);
 
-/* Is the caller that thread? */
-bool tug_offload_is_this(void);
-
 int tug_offload_start(struct tug_engine *engine);
 /* Asks the thread to end and waits for it, at most patience_ns (< 0: as long as it takes). */
 void tug_offload_stop(struct tug_engine *engine, int64_t patience_ns);
