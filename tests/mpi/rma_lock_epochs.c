@@ -73,11 +73,13 @@ static int64_t *fetch_into(int64_t want) {
 /* Each word of the first half is put once in an epoch; of the second, accumulates keep their order.
  */
 static void put_some(struct kind_win *w, int target, int word, int n) {
-    static int64_t data[PUTS];
+    static int64_t singles[64], several[PUTS];
+    static unsigned next;
+    int64_t *data = n > 1 ? several : &singles[next++ % 64]; /* an epoch has no more */
     for (int i = 0; i < n; i++)
         data[i] = known[target][word + i] = (int64_t)draw(1 << 30);
     MUST(MPI_Put(data, n, MPI_INT64_T, target, own_at(w, target, word), n, MPI_INT64_T, w->win));
-    if (n > 1) /* data are copied, or else waited for */
+    if (n > 1) /* before they are written again */
         MUST(MPI_Win_flush_local(target, w->win));
 }
 

@@ -67,6 +67,7 @@ static void count_on(struct kind_win *w, int target) {
     for (int i = NWORDS - 1; i >= 0; i--)
         MUST(MPI_Put(&words[i], 1, MPI_INT64_T, target,
                      kind_disp(w, target, COUNTERS + 8 * (size_t)i), 1, MPI_INT64_T, w->win));
+    MUST(MPI_Win_flush_local(target, w->win)); /* for the words are gone at the unlock */
 }
 
 static void expect_counted(struct kind_win *w, int target, int64_t turns) {
