@@ -5,8 +5,6 @@
 # its skip without a word elsewhere.
 set(tug_host_defects
     "<4.2 ^mpi\\.sessions\\.again(_world)?\\. = crashes when MPI starts once more after its end"
-    "4.2.1 ^mpi\\.rma_lock_(epochs|fair)\\.(host|off|native)\\.n[2-4] = loses updates of a rank's own window"
-    "4.2.1 ^mpi\\.rma_lock_epochs\\.caller\\.tug\\.n[0-9]\\.nodes$ = loses updates of a rank's own window"
     "4.2.1 ^mpi\\.bcast_repeat\\.(host\\.|on\\.tug\\.n4) = hangs, fails or has wrong data in broadcasts that follow one another"
     "4.2.1 ^mpi\\.lanes\\.[a-z]+\\.n1$ = finds no memory for MPI_PROC_NULL in MPI_Win_shared_query"
     "4.2.1 ^mpi\\.sessions\\.again_world\\.[a-z]+\\.n2\\.nodes$ = stops with an assertion in MPI_Win_allocate"
