@@ -17,12 +17,12 @@
 #include "host/host.h"
 #include "host/polite.h"
 #include "model/choose.h"
-#include "model/simulate.h"
 #include "persistent/calibrate.h"
 #include "persistent/channel.h"
 #include "persistent/collectives.h"
 #include "persistent/interpreter.h"
 #include "schedule/bcast.h"
+#include "simulated_bcast.h"
 
 #define ATTEMPTS 3
 #define WITHIN 3.0
@@ -51,28 +51,6 @@ static double share_waited(uint64_t start_ns, uint64_t waited_before_ns) {
     double share = (double)(waited_ns() - waited_before_ns) / (double)(tug_clock_ns() - start_ns);
     MUST(MPI_Allreduce(MPI_IN_PLACE, &share, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
     return share;
-}
-
-/* ---- simulated ---- */
-
-static int compile(void *state, uint32_t rank, struct tug_schedule *schedule) {
-    return tug_compile_bcast(schedule, &team->places, state, rank);
-}
-
-static double simulate(struct tug_bcast_plan *plan) {
-    char why[256] = "";
-    struct tug_simulated result;
-    const struct tug_simulation simulation = {
-        .places = &team->places,
-        .parameters = &parameters,
-        .element_bytes = 1,
-        .message_bytes = plan->elements,
-        .slots = TUG_SIMULATED_SLOTS,
-        .compile = compile,
-        .state = plan,
-    };
-    CHECK(tug_simulate(&simulation, &result, why, sizeof(why)) == 0, "simulator: %s", why);
-    return result.seconds;
 }
 
 /* ---- measured ---- */
@@ -154,7 +132,7 @@ static bool compare(uint64_t bytes, unsigned char *buffer) {
     bool good = true;
     for (uint32_t i = 0; i < n; i++) {
         struct tug_bcast_plan *plan = &candidates[i].plan;
-        double simulated = simulate(plan);
+        double simulated = simulate_bcast(team, &parameters, plan);
         double measured = measure(plan, buffer);
         good = good && simulated < WITHIN * measured && measured < WITHIN * simulated;
         if (check_rank == 0)

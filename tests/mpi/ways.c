@@ -20,11 +20,11 @@
 #include "base/settings.h"
 #include "check.h"
 #include "model/choose.h"
-#include "model/simulate.h"
 #include "model/tuning.h"
 #include "persistent/collectives.h"
 #include "persistent/tuning.h"
 #include "schedule/bcast.h"
+#include "simulated_bcast.h"
 
 #define WARM 40 /* runs: whatever a request decides about itself is settled by then */
 #define TURNS_LEAST 15
@@ -42,26 +42,6 @@ static struct tug_team *team;
 static const struct tug_model_parameters *parameters;
 static unsigned char *buffer;
 
-static int compile(void *state, uint32_t rank, struct tug_schedule *schedule) {
-    return tug_compile_bcast(schedule, &team->places, state, rank);
-}
-
-static double simulate(struct tug_bcast_plan *plan) {
-    char why[256] = "";
-    struct tug_simulated result;
-    const struct tug_simulation simulation = {
-        .places = &team->places,
-        .parameters = parameters,
-        .element_bytes = 1,
-        .message_bytes = plan->elements,
-        .slots = TUG_SIMULATED_SLOTS,
-        .compile = compile,
-        .state = plan,
-    };
-    CHECK(tug_simulate(&simulation, &result, why, sizeof(why)) == 0, "simulator: %s", why);
-    return result.seconds;
-}
-
 /* The library makes the same of it as the model, which is asked for this way alone. */
 static void make(struct way *way, uint64_t bytes) {
     const struct tug_bcast_plan *plan = &way->candidate.plan;
@@ -70,7 +50,7 @@ static void make(struct way *way, uint64_t bytes) {
     tug_settings.segment_bytes = plan->segment;
     MUST(MPI_Bcast_init(buffer, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, MPI_INFO_NULL,
                         &way->request));
-    way->simulated_s = simulate(&way->candidate.plan);
+    way->simulated_s = simulate_bcast(team, parameters, plan);
 }
 
 static void run(struct way *way, uint64_t bytes, int number, uint64_t *start_ns, uint64_t *end_ns) {
