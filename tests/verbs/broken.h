@@ -4,10 +4,10 @@
 
 #include "transport/verbs/private.h"
 
-/* Puts a queue pair into its state of error, as a device does. */
-static inline void break_queue_pair(struct ibv_qp *qp) {
+/* Puts a queue pair into its state of error, as a device does. 0, or an errno. */
+static inline int break_queue_pair(struct ibv_qp *qp) {
     struct ibv_qp_attr broken = {.qp_state = IBV_QPS_ERR};
-    tug_ibv.modify_qp(qp, &broken, IBV_QP_STATE);
+    return tug_ibv.modify_qp(qp, &broken, IBV_QP_STATE);
 }
 
 static int (*sound_modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask);

@@ -153,7 +153,7 @@ void error_queue_pair(void **state) {
     struct fake_end ends[3];
     for (unsigned round = 0; round < 3; round++) {
         run_one(TUG_OPERATION_WRITE, 0, 0, 8);
-        break_queue_pair(ORIGIN->verbs->pairs[0]->sender);
+        assert_int_equal(break_queue_pair(ORIGIN->verbs->pairs[0]->sender), 0);
         fill(mine_memory, 64, round);
         for (unsigned i = 0; i < 3; i++)
             post(i == 1 ? TUG_OPERATION_READ : TUG_OPERATION_WRITE, theirs, i * 16, i * 16, 8,
