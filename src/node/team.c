@@ -275,14 +275,13 @@ static void find_cores(struct tug_team *team, struct tug_cores all[]) {
 static int map_nodes(struct tug_team *team) {
     uint32_t *node_of = malloc((size_t)team->nranks * sizeof(*node_of));
     struct tug_cores *cores = calloc((size_t)team->node_size, sizeof(*cores));
-    const bool enough = tug_all_agree(team->comm, node_of != NULL && cores != NULL);
-    if (enough)
-        find_cores(team, cores);
-    free(cores);
-    if (!enough) {
+    if (!tug_all_agree(team->comm, node_of != NULL && cores != NULL)) {
+        free(cores);
         free(node_of);
         return TUG_ERR_NO_MEMORY;
     }
+    find_cores(team, cores);
+    free(cores);
     uint32_t leader = (uint32_t)team->rank; /* the lowest rank of a node */
     if (is_one_node(team)) {
         memset(node_of, 0, (size_t)team->nranks * sizeof(*node_of));
@@ -373,19 +372,16 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
     uint64_t word = (uint64_t)(uintptr_t)team ^ (uint64_t)random() << 20;
     if (team->rank == 0)
         (void)tug_random_draw(&word, sizeof(word));
-    int64_t most[6] = {team->node_size,
-                       tug_cores_crowded(),
-                       team->rank == 0 ? (int64_t)(word >> 1) : 0,
-                       tug_level.requested == MPI_THREAD_MULTIPLE,
-                       team->cores,
+    int64_t most[5] = {team->node_size, team->rank == 0 ? (int64_t)(word >> 1) : 0,
+                       tug_level.requested == MPI_THREAD_MULTIPLE, team->cores,
                        (int64_t)(tug_cores_crowd() * 1e6)};
-    (void)tug_agree(team->comm, MPI_MAX, most, 6);
+    (void)tug_agree(team->comm, MPI_MAX, most, 5);
     team->node_most = (int)most[0];
-    team->oversubscribed = most[1];
-    team->shelved.id = (uint64_t)most[2];
-    team->threaded = most[3] != 0;
-    team->cores = (uint32_t)most[4];
-    team->crowd = (double)most[5] * 1e-6;
+    team->shelved.id = (uint64_t)most[1];
+    team->threaded = most[2] != 0;
+    team->cores = (uint32_t)most[3];
+    team->crowd = (double)most[4] * 1e-6;
+    team->oversubscribed = team->crowd > 1;
     team->in_world = is_in_world(comm);
     return 0;
 }

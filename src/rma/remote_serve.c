@@ -544,7 +544,7 @@ static void on_region(tug_context *context, struct tug_caller caller, const void
         status = tug_remote_tell_region(request.remote, request.head.type, request.head.range >> 16,
                                         &region);
     if (status == TUG_ERR_NO_MEMORY)
-        region.bytes = 0;
+        region.bytes = 0; /* says so, see learn() in remote_attach.c */
     /* there is none: that is the program's mistake, and its origin's to report */
     tug_answer(context, caller, &region, status == TUG_ERR_RANGE ? 0 : sizeof(region));
 }

@@ -12,6 +12,8 @@ results=$work/results
 : >"$results"
 unset LD_PRELOAD LD_LIBRARY_PATH PYTHONPATH PKG_CONFIG_PATH ${!TUGBOAT*} ${!OMPI*}
 ranks=2
+compilers=() # how CMake is to call them
+! command -v ccache >/dev/null || compilers=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 limit_s=400 # of one run: detects a hang, on a machine with other work, too
 
 say() { printf 'hosts: %s\n' "$*" >&2; }
@@ -55,11 +57,9 @@ use_mpi() {
 
 build_and_install() {
     local name=$1 log=$work/build.log
-    local launcher=()
-    ! command -v ccache >/dev/null || launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
     rm -rf "$prefix" "$work/packages"
     cmake -G Ninja -S "$source_root" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTUGBOAT_WERROR=ON \
-        "${launcher[@]}" -DBUILD_TESTING=OFF -DTUGBOAT_MPI="$name" -DCMAKE_INSTALL_PREFIX=/usr >"$log" 2>&1 &&
+        "${compilers[@]}" -DBUILD_TESTING=OFF -DTUGBOAT_MPI="$name" -DCMAKE_INSTALL_PREFIX=/usr >"$log" 2>&1 &&
         cmake --build "$build" --target tugboat tugboat_static tugboat_hosts tugboat_cmd tugboat_manual >>"$log" 2>&1 &&
         cmake --install "$build" --prefix "$prefix" >>"$log" 2>&1 || return
     libdir=$(dirname "$(find "$prefix" -name libtugboat.so)")
@@ -230,12 +230,10 @@ in_python() {
 # where ./dev test builds them, so that ccache knows the objects.
 run_tests() {
     local dir=$build log=$work/$1.tests.log said
-    local launcher=()
     [ -n "${TUG_HOSTS_TESTS:-}" ] || return 0
     [ "$1" = mpich ] || dir=$build/$1
-    ! command -v ccache >/dev/null || launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
     if ! { cmake -G Ninja -S "$source_root" -B "$dir" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTUGBOAT_WERROR=ON \
-        "${launcher[@]}" -DTUGBOAT_MPI="$1" -DBUILD_TESTING=ON && cmake --build "$dir"; } >"$log" 2>&1; then
+        "${compilers[@]}" -DTUGBOAT_MPI="$1" -DBUILD_TESTING=ON && cmake --build "$dir"; } >"$log" 2>&1; then
         report tests wrong "$(reason_in "$log")"
         return
     fi
