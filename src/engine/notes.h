@@ -94,7 +94,8 @@ struct tug_company {
 struct tug_notebook {
     _Atomic uint32_t written __attribute__((aligned(TUG_CACHE_LINE))); /* writer only */
     _Atomic uint32_t joined[TUG_COMPANIES];                            /* writer only */
-    uint32_t seen;    /* writer only: at least so many notes have been executed */
+    uint32_t seen; /* writer only: at least so many notes have been executed */
+    uint32_t due; /* writer only: when so many are written, the next one is not tug_note_next()'s */
     uint64_t entered; /* writer only: the position in the ring behind its last command */
     bool idle;        /* writer only: nothing was out when its last note was begun */
     bool later;       /* writer only: its last note is one of TUG_NOTE_LATER */
@@ -133,6 +134,15 @@ enum tug_note_kind {
 /* Memory for a note, to be filled and ended with tug_note_end(). NULL: the thread enters the
  * ring instead. Not in callbacks. Any thread. */
 struct tug_note *tug_note_begin(enum tug_note_kind kind);
+
+/* The same for one more of TUG_NOTE_ANY by a thread that has had a note before, while what was
+ * found out for that one still holds, or matters so little that it is found out again every few
+ * notes. NULL: tug_note_begin() finds it out now. */
+static inline __attribute__((always_inline)) struct tug_note *tug_note_next(void) {
+    struct tug_notebook *book = tug_notebook;
+    const uint32_t written = atomic_load_explicit(&book->written, memory_order_relaxed);
+    return __builtin_expect(written != book->due, 1) ? &book->notes[written % TUG_NOTES] : NULL;
+}
 
 static inline void tug_note_end(void) {
     struct tug_notebook *book = tug_notebook;

@@ -228,17 +228,8 @@ static bool open_company(const struct tug_transfer *t, enum tug_company_kind kin
 
 /* ---- noted ---- */
 
-/* The most common write, one of many. */
-struct noted_write {
-    struct tug_peer *peer;
-    uint64_t key, offset;
-    uint32_t bytes;
-    unsigned char data[TUG_COPIED_MOST];
-};
-_Static_assert(sizeof(struct noted_write) <= TUG_NOTE_PAYLOAD, "it fits a note");
-
-static bool execute_write(const struct tug_note *note) {
-    const struct noted_write *noted = (const struct noted_write *)note->payload.bytes;
+bool tug_small_execute_write(const struct tug_note *note) {
+    const struct tug_noted_write *noted = (const struct tug_noted_write *)note->payload.bytes;
     const struct tug_peer *peer = noted->peer;
     struct tug_generation *generation = tug_outstanding_open(&noted->peer->remote);
     count_in_hand(generation, 1);
@@ -257,23 +248,8 @@ static inline bool may_wait(const struct tug_transfer *write) {
 _Thread_local uint64_t tug_small_noted[TUG_COMPANY_WORDS];
 
 bool tug_small_note(uint64_t offset, const void *here) {
-    const size_t bytes = tug_small_noted[TUG_SMALL_BYTES];
     struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
-    if (note == NULL)
-        return false;
-    struct noted_write *noted = (struct noted_write *)note->payload.bytes;
-    note->execute = execute_write;
-    noted->peer = (struct tug_peer *)(uintptr_t)tug_small_noted[TUG_SMALL_PEER];
-    noted->key = tug_small_noted[TUG_SMALL_KEY];
-    noted->offset = offset;
-    noted->bytes = (uint32_t)bytes;
-    if (__builtin_expect(bytes == 8, 1))
-        memcpy(noted->data, here, 8);
-    else
-        memcpy(noted->data, here, bytes);
-    tug_note_end();
-    tug_burst_add();
-    return true;
+    return note != NULL && tug_small_fill(note, offset, here);
 }
 
 /* False: it does not wait. Those to another node that follow may be like it. */

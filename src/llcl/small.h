@@ -214,7 +214,35 @@ static inline size_t tug_small_bytes(const uint64_t *last) {
     return last[TUG_SMALL_BYTES];
 }
 
-/* One more write like the last that was noted. False: it goes the long way, nothing happened. */
+/* A write that is noted: the most common one of many. */
+struct tug_noted_write {
+    struct tug_peer *peer;
+    uint64_t key, offset;
+    uint32_t bytes;
+    unsigned char data[TUG_COPIED_MOST];
+};
+_Static_assert(sizeof(struct tug_noted_write) <= TUG_NOTE_PAYLOAD, "it fits a note");
+bool tug_small_execute_write(const struct tug_note *note);
+
+/* One more write like the last that was noted, in a note that was begun. True. */
+static inline bool tug_small_fill(struct tug_note *note, uint64_t offset, const void *here) {
+    const size_t bytes = tug_small_noted[TUG_SMALL_BYTES];
+    struct tug_noted_write *noted = (struct tug_noted_write *)note->payload.bytes;
+    note->execute = tug_small_execute_write;
+    noted->peer = (struct tug_peer *)(uintptr_t)tug_small_noted[TUG_SMALL_PEER];
+    noted->key = tug_small_noted[TUG_SMALL_KEY];
+    noted->offset = offset;
+    noted->bytes = (uint32_t)bytes;
+    if (__builtin_expect(bytes == 8, 1))
+        memcpy(noted->data, here, 8);
+    else
+        memcpy(noted->data, here, bytes);
+    tug_note_end();
+    tug_burst_add();
+    return true;
+}
+
+/* The same where a note has to be begun. False: it goes the long way, nothing happened. */
 bool tug_small_note(uint64_t offset, const void *here);
 
 /* One that is like them joins them, if its offset is near enough and there is room. False: it goes
@@ -222,8 +250,10 @@ bool tug_small_note(uint64_t offset, const void *here);
 static inline __attribute__((always_inline)) bool
 tug_small_join(enum tug_company_kind kind, uint64_t offset, const void *here) {
     struct tug_company *last = tug_burst.companies[kind];
-    if (kind == TUG_COMPANY_WRITES && last == NULL)
-        return tug_small_note(offset, here);
+    if (kind == TUG_COMPANY_WRITES && last == NULL) {
+        struct tug_note *note = tug_note_next();
+        return note != NULL ? tug_small_fill(note, offset, here) : tug_small_note(offset, here);
+    }
     const uint64_t distance = offset - last->words[TUG_SMALL_OFFSET];
     if (distance + ((uint64_t)1 << 31) > UINT32_MAX || !tug_company_has_room(last, kind))
         return false;

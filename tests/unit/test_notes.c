@@ -14,14 +14,21 @@ static bool record(const struct tug_note *note) {
     return true;
 }
 
-static bool note(uint64_t value) {
-    struct tug_note *place = tug_note_begin(TUG_NOTE_ANY);
+static bool write_in(struct tug_note *place, uint64_t value) {
     if (place == NULL)
         return false;
     place->execute = record;
     place->payload.words[0] = value;
     tug_note_end();
     return true;
+}
+
+static bool note(uint64_t value) {
+    return write_in(tug_note_begin(TUG_NOTE_ANY), value);
+}
+
+static bool note_next(uint64_t value) {
+    return write_in(tug_note_next(), value);
 }
 
 /* Something is out: notes are not executed by their writer one by one. */
@@ -97,6 +104,43 @@ static void a_full_notebook_is_emptied_by_its_writer(void **state) {
     expect(20 * TUG_NOTES);
     tug_notes_settle();
     expect(20 * TUG_NOTES + 1);
+    end_job();
+}
+
+static void some_follow_without_a_look(void **state) {
+    (void)state;
+    unsigned n = 1, begun = 1;
+    begin_job();
+    assert_true(note(0));
+    while (note_next(n))
+        n++;
+    assert_in_range(n, 8, TUG_NOTES / 2);
+    expect(0);
+    for (; n < 20 * TUG_NOTES; n++)
+        if (!note_next(n)) {
+            assert_true(note(n));
+            begun++;
+        }
+    assert_in_range(begun, 20, 20 * TUG_NOTES / 8);
+    tug_notes_settle();
+    expect(n);
+    end_job();
+}
+
+/* With nothing out, and behind one that another may have to come behind. */
+static void none_follows_that_wants_a_look(void **state) {
+    (void)state;
+    assert_true(note(0));
+    assert_null(tug_note_next());
+    begin_job();
+    assert_true(write_in(tug_note_begin(TUG_NOTE_IN_ORDER), 1));
+    assert_null(tug_note_next());
+    assert_true(write_in(tug_note_begin(TUG_NOTE_LATER), 2));
+    assert_null(tug_note_next());
+    assert_true(note(3));
+    assert_true(note_next(4));
+    tug_notes_settle();
+    expect(5);
     end_job();
 }
 
@@ -179,6 +223,34 @@ static void they_go_ahead_of_later_commands(void **state) {
         expect(i + 3);
         tug_engine_leave();
     }
+    end_job();
+}
+
+static void execute_append(struct tug_command *command) {
+    append((void *)(uintptr_t)command->payload.words[0]);
+}
+
+/* It may still stand in the ring: no note goes ahead of it. */
+static void none_follows_a_command_without_a_look(void **state) {
+    (void)state;
+    struct tug_ticket baton, ticket;
+    begin_job();
+    assert_true(note(0));
+    assert_true(note_next(1));
+    assert_int_equal(tug_engine_enter(&baton), TUG_ENTRY_BATON);
+    assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_TICKET);
+    ticket.cell->execute = execute_append;
+    ticket.cell->payload.words[0] = 2;
+    tug_engine_commit(&ticket);
+    assert_null(tug_note_next());
+    assert_false(note(3));
+    tug_engine_leave();
+    expect(3);
+    assert_null(tug_note_next());
+    assert_true(note(3));
+    assert_true(note_next(4));
+    tug_notes_settle();
+    expect(5);
     end_job();
 }
 
@@ -588,6 +660,9 @@ int main(void) {
         CASE(prompt_ones_need_company),
         CASE(others_wait_until_asked_for),
         CASE(a_full_notebook_is_emptied_by_its_writer),
+        CASE(some_follow_without_a_look),
+        CASE(none_follows_that_wants_a_look),
+        CASE(none_follows_a_command_without_a_look),
         CASE(a_writer_looks_around_and_says_that_more_comes),
         CASE(with_jobs_alone_it_looks_once_before),
         CASE(they_go_ahead_of_later_commands),
