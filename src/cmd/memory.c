@@ -19,6 +19,7 @@
 #include "engine/ring.h"
 #include "gas/array.h"
 #include "llcl/llcl.h"
+#include "llcl/vector.h"
 #include "rma/rma.h"
 #include "node/page.h"
 #include "node/view.h"

@@ -7,6 +7,7 @@
  *   long.c          long active messages, gathered where they come
  *   submit.c        the way to a transport, through the ring or not
  *   small.c         small operations of other floors, see small.h
+ *   vector.c        ... those that wait for a flush, next to a process that computes
  *   wait.c          helping and waiting
  */
 #ifndef TUG_LLCL_PRIVATE_H

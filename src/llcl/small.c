@@ -5,6 +5,7 @@
 
 #include "base/stats.h"
 #include "llcl/try.h"
+#include "llcl/vector.h"
 #include "transport/lone.h"
 #include "transport/packets/packets.h"
 
@@ -393,10 +394,17 @@ bool tug_peer_write_alone(const struct tug_transfer *write) {
     return move_alone(write, true);
 }
 
+/* Next to a peer that computes. False: it goes another way. */
+static inline bool gather(const struct tug_transfer *t, bool writes) {
+    return t->shortcut == TUG_SHORTCUT_SINGLE && t->bytes < TUG_CMA_LEAST && t->then == NULL &&
+           tug_peer_may_gather(t->peer) && tug_vector_move(t, writes);
+}
+
 void tug_peer_write(const struct tug_transfer *write) {
     struct tug_context *context = write->peer->context;
     if (write->shortcut != TUG_SHORTCUT_ANY &&
-        (tug_peer_write_alone(write) || (write->then == NULL && note_write(write)))) {
+        (gather(write, true) || tug_peer_write_alone(write) ||
+         (write->then == NULL && note_write(write)))) {
         if (__builtin_expect(write->then != NULL, 0))
             write->then->f(write->then->d, 0);
         return;
@@ -428,7 +436,8 @@ static inline bool accompany_read(const struct tug_transfer *read) {
 
 void tug_peer_read(const struct tug_transfer *read) {
     struct tug_context *context = read->peer->context;
-    if (read->shortcut != TUG_SHORTCUT_ANY && (accompany_read(read) || move_alone(read, false)))
+    if (read->shortcut != TUG_SHORTCUT_ANY &&
+        (gather(read, false) || accompany_read(read) || move_alone(read, false)))
         return;
     const struct tug_read_params params = {
         .src_proc = (int)read->peer->process,

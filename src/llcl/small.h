@@ -4,6 +4,7 @@
  * A floor keeps a struct tug_peer for each process that it has to do with, and starts operations
  * that count there. How they go is found out here, in this order:
  *
+ *   gathered     next to a process of the node that computes, by few calls for all (vector.h)
  *   in company   like the one before it, to a process of the node (engine/notes.h)
  *   alone        few, to a process of the node that looks (transport/lone.h)
  *   noted        the thread's notebook has it, until whoever drives puts it in a packet
@@ -12,7 +13,8 @@
  * Completion: operations end in any order, so that a flush cannot just count. A peer has two
  * *generations*; an operation belongs to the one that is open when it starts, see
  * rma/remote_sync.c. Those in notes and companies count as started when the holder of the baton
- * starts them, so who waits for all calls tug_small_settle() first.
+ * starts them, so who waits for all calls tug_peer_end_gathering() (vector.h), then
+ * tug_small_settle() first.
  *
  * Any thread, not in callbacks. What is started here may wait for room, and helps meanwhile.
  */
@@ -41,16 +43,23 @@ struct tug_outstanding {
     _Atomic uint32_t flips; /* the open generation is number flips % 2 */
 };
 
+enum tug_gathers { TUG_GATHERS_UNKNOWN, TUG_GATHERS, TUG_GATHERS_NOT };
+
 struct tug_peer {
     struct tug_outstanding remote; /* operations that need no buffers of ours */
     struct tug_outstanding local;  /* operations that need buffers of this process */
     tug_context *context;
     uint32_t process;
-    bool beside; /* another process of this node */
+    bool beside;                       /* another process of this node */
+    _Atomic uint8_t gathers;           /* enum tug_gathers: are operations, since the last flush? */
+    _Atomic uint32_t gathered;         /* those that wait in the vector */
+    _Atomic uint32_t gathering_ns;     /* each that was done last took; 0: they lay together */
+    struct tug_vector *_Atomic vector; /* NULL: none so far */
 };
 
-/* Nothing is out. */
+/* Nothing is out, or will be any more. */
 void tug_peer_begin(struct tug_peer *peer, tug_context *context, uint32_t process);
+void tug_peer_end(struct tug_peer *peer);
 
 static inline struct tug_generation *tug_outstanding_open(struct tug_outstanding *outstanding) {
     return &outstanding
@@ -80,7 +89,7 @@ static inline bool tug_outstanding_is_empty(const struct tug_outstanding *outsta
            tug_generation_is_empty(&outstanding->generations[1]);
 }
 
-/* Nothing is out to it, nor waits anywhere. */
+/* Nothing is out to it, nor waits in notes; what has been gathered is for itself. */
 static inline bool tug_peer_is_quiet(const struct tug_peer *peer) {
     return !tug_notes_waiting() && tug_outstanding_is_empty(&peer->remote) &&
            tug_outstanding_is_empty(&peer->local);
@@ -118,7 +127,8 @@ struct tug_transfer {
     uint64_t form[TUG_FORM_WORDS];
 };
 
-/* A write counts in peer->remote until it is complete at the peer. */
+/* A write counts in peer->remote until it is complete at the peer; what is gathered counts nowhere
+ * (tug_peer_settle()). */
 void tug_peer_write(const struct tug_transfer *write);
 void tug_peer_read(const struct tug_transfer *read);
 

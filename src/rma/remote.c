@@ -320,7 +320,7 @@ static void end(struct tug_remote *remote) {
         struct tug_remote_state *next = state->next;
         for (int i = 0; remote->attachments != NULL && i < TUG_BOOKS; i++)
             tug_book_close(&state->books[i]);
-        tug_vector_free(atomic_load(&state->vector));
+        tug_peer_end(&state->peer);
         tug_owed_forget(state);
         free(state->entry.records);
         free(state);

@@ -35,7 +35,7 @@
  *   remote_accumulate.c  ... accumulates and fetching operations become messages
  *   remote_ways.c   ... what all of them begin and end with
  *   remote_combine.c  ... or, next to a target that computes, are done at once
- *   remote_vector.c   ... or with the next flush, many of them by one call of the kernel's
+ *                     (llcl/vector.h: or with the next flush)
  *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
  *   remote_attach.c dynamic windows: what is attached, and who knows of it (book.h)
  *   remote_sync.c   what epochs wait for
@@ -60,7 +60,7 @@
 
 #include "host/reduction.h"
 #include "llcl/llcl.h"
-#include "llcl/small.h"
+#include "llcl/vector.h"
 #include "rma/book.h"
 #include "node/team.h"
 #include "rma/node_sync.h"
@@ -70,7 +70,6 @@
 struct tug_attachments;
 struct tug_chunk;
 struct tug_lane;
-struct tug_vector;
 
 #define TUG_REMOTE_WINDOWS 4096 /* open at once in a domain */
 #define TUG_REMOTE_ROUNDS 31    /* of a barrier: 2^31 ranks */
@@ -125,13 +124,9 @@ struct tug_owed {
 
 /* What is kept of a rank that this one has to do with. */
 struct tug_remote_state {
-    struct tug_peer peer;          /* what is out to it */
-    _Atomic bool overtaken;        /* since its lock something was moved that messages overtake */
-    _Atomic uint8_t contact;       /* TUG_CONTACT_* */
-    _Atomic uint8_t gathers;       /* enum tug_gathers: are operations, since the last flush? */
-    _Atomic uint32_t gathered;     /* those that wait in the vector */
-    _Atomic uint32_t gathering_ns; /* each that was done last took; 0: they lay together */
-    struct tug_vector *_Atomic vector; /* NULL: none so far */
+    struct tug_peer peer;    /* what is out to it */
+    _Atomic bool overtaken;  /* since its lock something was moved that messages overtake */
+    _Atomic uint8_t contact; /* TUG_CONTACT_* */
     const struct tug_remote_target *target;
     struct tug_remote_state *next; /* the next in the list of targets used */
     _Atomic uint32_t posts;        /* exposure epochs that it has opened for this rank */
@@ -365,79 +360,15 @@ struct tug_remote_combination {
 };
 
 /* Does it, now or with the flush. True: it is begun, or has failed (an error class). False: it is
- * for a message; nothing has happened, and nothing waits in the target's vector. */
+ * for a message; nothing has happened, and nothing waits that was gathered for the target. */
 bool tug_remote_combine(const struct tug_remote_combination *c, int *error);
 
-/* ---- vectors: small operations that wait for the next flush, next to a target that computes ----
- *
- * Gets, and puts that are not small, work on the program's memory itself until then. What waits
- * for longer than a beat or two the engine's thread does. The order of accumulates is kept.
- *
- * A target that works on memory itself comes into the library again and again. It sees packets
- * then, which cost a tenth of what is gathered if that is scattered, and is not held up at its own
- * elements by those who combine there. So nothing scattered is gathered for one that was there
- * within the time that gathering the burst would take. Two that gather for each other say that they
- * are there with each vector of that kind that they begin, or they would never find out. */
-
-#define TUG_REMOTE_GATHERED 1024 /* in a burst; of more each is cheaper in packets */
-
-enum tug_gathers { TUG_GATHERS_UNKNOWN, TUG_GATHERS, TUG_GATHERS_NOT };
-
-/* May the next operation of this thread on a target's memory be for that? Whether the target comes
- * is asked once between two flushes, and when a vector of scattered ones was full: to read its page
- * costs a cache miss. */
-static inline bool tug_remote_may_gather(const struct tug_remote *remote,
-                                         const struct tug_remote_target *target,
-                                         struct tug_remote_state *state) {
-    uint8_t gathers = atomic_load_explicit(&state->gathers, memory_order_relaxed);
-    if (gathers == TUG_GATHERS_NOT || !target->near || tug_burst_is_single() ||
-        !tug_burst_is_at_most(TUG_REMOTE_GATHERED))
-        return false;
-    if (__builtin_expect(gathers == TUG_GATHERS_UNKNOWN, 0)) {
-        const uint64_t each_ns = atomic_load_explicit(&state->gathering_ns, memory_order_relaxed);
-        const uint64_t ns = each_ns * tug_burst_expected();
-        const bool comes = tug_peer_comes(remote->domain->context, (uint32_t)target->process, ns);
-        gathers = comes ? TUG_GATHERS_NOT : TUG_GATHERS;
-        atomic_store_explicit(&state->gathers, gathers, memory_order_relaxed);
-    }
-    return gathers == TUG_GATHERS;
-}
-
-/* Gathers a put or a get of `bytes` at an offset in what the key names. False: it is for another
- * way; nothing has happened. */
-bool tug_remote_gather(struct tug_remote *remote, struct tug_remote_state *state,
-                       const struct tug_key *key, uint64_t offset, void *here, size_t bytes,
-                       bool into_target);
-
-/* The same of a combination of one element; what the key names is about its memory. */
-bool tug_remote_gather_combination(const struct tug_remote_combination *c,
-                                   const struct tug_key *key, uint64_t offset);
-
 /* May tug_remote_combine() be worth its while for one small element of many? */
-static inline bool tug_remote_may_combine(const struct tug_remote *remote,
-                                          const struct tug_remote_target *target,
+static inline bool tug_remote_may_combine(const struct tug_remote_target *target,
                                           struct tug_remote_state *state) {
     return tug_burst_is_single() || (target->near && target->shortcut == TUG_SHORTCUT_ANY) ||
-           tug_remote_may_gather(remote, target, state);
+           tug_peer_may_gather(&state->peer);
 }
-
-/* Does what waits. What goes wrong the target's flush says. */
-void tug_remote_submit(struct tug_remote_state *state);
-static inline void tug_remote_settle(struct tug_remote_state *state) {
-    /* acquire: pairs with the release where another thread, or the engine's, has done it */
-    if (atomic_load_explicit(&state->gathered, memory_order_acquire) > 0)
-        tug_remote_submit(state);
-}
-
-/* The same for a flush. */
-static inline void tug_remote_end_gathering(struct tug_remote_state *state) {
-    tug_remote_settle(state);
-    if (atomic_load_explicit(&state->gathers, memory_order_relaxed) != TUG_GATHERS_UNKNOWN)
-        atomic_store_explicit(&state->gathers, TUG_GATHERS_UNKNOWN, memory_order_relaxed);
-}
-
-/* Nobody uses the window any more. */
-void tug_vector_free(struct tug_vector *vector);
 
 /* Sends a message of no data to the target's engine. An error class. */
 int tug_remote_tell(struct tug_remote *remote, int rank, unsigned id, unsigned what,

@@ -175,7 +175,7 @@ static int send_long(const struct tug_ways *ways, MPI_Op op, const struct tug_el
  * them, but this thread's next operations have, and would join it: it is submitted. They find
  * nothing gathered and, as the messages are counted or noted, that the target is not quiet. */
 static inline void settle_again(const struct tug_ways *ways) {
-    tug_remote_settle(ways->state);
+    tug_peer_settle(&ways->state->peer);
 }
 
 /* Walks the sides together. Behind the origin's last element the target's are only fetched. */
@@ -256,7 +256,7 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
         tug_context_pass(ways.context);
         return tug_rma_complete_request(o);
     }
-    tug_remote_settle(ways.state); /* messages come behind what waits */
+    tug_peer_settle(&ways.state->peer); /* messages come behind what waits */
     /* pieces are copied by the call: such a request is complete, as a put's that is copied */
     const bool copied = o->request != NULL && result == NULL && data.bytes <= TUG_REMOTE_PIECE;
     error = copied ? MPI_SUCCESS : tug_ways_begin_request(o, &ways);
@@ -305,13 +305,13 @@ static inline int accumulate_one(const struct tug_rma *o) {
     int error = write_short(o, &ways, &payload, &bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    if (tug_remote_may_combine(ways.remote, ways.target, ways.state) &&
+    if (tug_remote_may_combine(ways.target, ways.state) &&
         tug_remote_combine(&(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1,
                                                             bytes, reduce, o->origin, NULL, NULL,
                                                             false},
                            &error))
         return error;
-    tug_remote_settle(ways.state);
+    tug_peer_settle(&ways.state->peer);
     if (ways.rank == ways.remote->rank && ways.remote->attachments == NULL)
         __builtin_prefetch(ways.remote->base + ways.offset, 1); /* it is there when it is handled */
     send_message(&ways, &payload, sizeof(payload), nothing);
@@ -360,7 +360,7 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
                                                             o->result, NULL, false},
                            &error))
         return error;
-    tug_remote_settle(ways.state);
+    tug_peer_settle(&ways.state->peer);
     send_call(&ways, TUG_CALL_FETCH, &payload,
               sizeof(payload.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
               NULL);
@@ -418,7 +418,7 @@ int tug_remote_compare_and_swap(const struct tug_rma *o) {
                                              o->origin, o->result, o->compare, false},
             &error))
         return error;
-    tug_remote_settle(ways.state);
+    tug_peer_settle(&ways.state->peer);
     compare_and_swap(o, &ways, data.bytes);
     settle_again(&ways);
     return MPI_SUCCESS;

@@ -67,7 +67,7 @@ static int combine_pieces(const struct tug_remote_combination *c, const struct t
 static bool is_worth_a_call(const struct tug_remote_combination *c,
                             const struct tug_remote_target *target) {
     const bool few = /* of many each is cheaper in packets, which wake the target's engine once */
-        tug_burst.started < FEW && tug_burst_is_at_most(TUG_REMOTE_GATHERED);
+        tug_burst.started < FEW && tug_burst_is_at_most(TUG_GATHERED_MOST);
     tug_burst_add();
     const bool worth = (few || c->n * c->element >= TUG_CMA_LEAST) && !tug_burst.peers_come &&
                        !tug_peer_serves(c->remote->domain->context, (uint32_t)target->process);
@@ -109,6 +109,20 @@ static bool begin_here(const struct tug_remote_combination *c, struct tug_reach 
            tug_peer_is_quiet(&tug_remote_state_of(remote, c->rank)->peer);
 }
 
+/* One element, next to a target that computes. False: it goes another way. */
+static bool gather(const struct tug_remote_combination *c, const struct place *place,
+                   struct tug_peer *peer) {
+    const bool simple = c->n == 1 && (c->element & (c->element - 1)) == 0 && c->element <= 8;
+    const struct tug_combination one = {.bytes = c->element,
+                                        .reduce = c->reduce,
+                                        .origin = c->origin,
+                                        .compare = c->compare,
+                                        .result = c->result};
+    return simple && tug_peer_may_gather(peer) &&
+           tug_vector_combine(peer, &place->key, place->offset, &one,
+                              tug_remote_mutex(c->remote, c->rank));
+}
+
 /* The memory at the target, if the operation is for this way. *gathered: it is begun. */
 static bool begin(const struct tug_remote_combination *c, struct tug_reach *there, bool *gathered) {
     const struct tug_remote *remote = c->remote;
@@ -120,12 +134,10 @@ static bool begin(const struct tug_remote_combination *c, struct tug_reach *ther
         return begin_here(c, there);
     if (!find_place(c, &place) || place.shortcut == TUG_SHORTCUT_NONE)
         return false;
-    if (place.shortcut == TUG_SHORTCUT_SINGLE && !c->now &&
-        tug_remote_may_gather(remote, target, state) &&
-        tug_remote_gather_combination(c, &place.key, place.offset))
+    if (place.shortcut == TUG_SHORTCUT_SINGLE && !c->now && gather(c, &place, &state->peer))
         return *gathered = true;
-    if (atomic_load_explicit(&state->gathered, memory_order_relaxed) > 0) {
-        tug_remote_submit(state);
+    if (tug_peer_has_gathered(&state->peer)) {
+        tug_vector_submit(&state->peer);
         tug_small_settle(); /* of its note: or it is not quiet */
     }
     return (place.shortcut == TUG_SHORTCUT_ANY || is_worth_a_call(c, target)) &&

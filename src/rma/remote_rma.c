@@ -47,14 +47,6 @@ static inline void move_bytes(const struct tug_ways *ways, bool into_target,
         tug_peer_read(&transfer);
 }
 
-/* Gathers them next to a target that computes. False: they go another way. */
-static inline bool gather_run(const struct tug_ways *ways, bool into_target,
-                              const struct tug_key *key, size_t offset, char *here, size_t bytes) {
-    return bytes < TUG_CMA_LEAST && ways->bundle == NULL &&
-           tug_remote_may_gather(ways->remote, ways->target, ways->state) &&
-           tug_remote_gather(ways->remote, ways->state, key, offset, here, bytes, into_target);
-}
-
 static enum tug_shortcut shortcut_to(const struct tug_ways *ways, const struct tug_key *key) {
     return tug_context_shortcut(ways->context, (uint32_t)ways->target->process, key);
 }
@@ -69,9 +61,8 @@ static int move_attached(const struct tug_ways *ways, bool into_target, uint64_t
             return error;
         size_t offset = address - region.base, now = region.bytes - offset;
         now = now < bytes ? now : bytes;
-        if (!gather_run(ways, into_target, &region.key, offset, here, now))
-            move_bytes(ways, into_target, &region.key, offset, here, now,
-                       shortcut_to(ways, &region.key));
+        move_bytes(ways, into_target, &region.key, offset, here, now,
+                   shortcut_to(ways, &region.key));
         address += now;
         here += now;
         bytes -= now;
@@ -84,10 +75,8 @@ static inline int move_run(const struct tug_ways *ways, bool into_target, MPI_Ai
     if (__builtin_expect(ways->remote->attachments != NULL, 0))
         return move_attached(ways, into_target, (uint64_t)(ways->offset + offset), here, bytes);
     size_t from_base = (size_t)(ways->offset + offset);
-    const struct tug_key *key = &ways->target->key;
-    const enum tug_shortcut shortcut = (enum tug_shortcut)ways->target->shortcut;
-    if (shortcut == TUG_SHORTCUT_ANY || !gather_run(ways, into_target, key, from_base, here, bytes))
-        move_bytes(ways, into_target, key, from_base, here, bytes, shortcut);
+    move_bytes(ways, into_target, &ways->target->key, from_base, here, bytes,
+               (enum tug_shortcut)ways->target->shortcut);
     return MPI_SUCCESS;
 }
 

@@ -178,7 +178,7 @@ static void begin_flush(bool local) {
 static void submit_every(const struct tug_remote *remote) {
     for (struct tug_remote_state *state = atomic_load(&remote->used); state != NULL;
          state = state->next)
-        tug_remote_end_gathering(state);
+        tug_peer_end_gathering(&state->peer);
 }
 
 static int flush_target(struct tug_remote *remote, struct tug_remote_state *state, bool local) {
@@ -195,7 +195,7 @@ static bool waits(const struct tug_remote_state *state, bool local) {
 int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
     struct tug_remote_state *state = tug_remote_state_of(remote, rank);
     if (state != NULL)
-        tug_remote_end_gathering(state); /* before its note is looked at */
+        tug_peer_end_gathering(&state->peer); /* before its note is looked at */
     begin_flush(local);
     if (state == NULL || !waits(state, local))
         tug_context_pass(remote->domain->context);

@@ -30,10 +30,6 @@ struct tug_rma {
 /* Bytes of a window of nranks in the packet lane, of which `active` are used; all else apart. */
 size_t tug_remote_footprint(uint64_t nranks, uint64_t active);
 
-/* Bytes more for a target of the node for which small operations have been gathered: at most, for
- * pages that no operation has needed are not there. */
-size_t tug_vector_footprint(void);
-
 /* Makes the request of an operation that is complete, a complete one. */
 int tug_rma_complete_request(const struct tug_rma *o);
 

@@ -1,23 +1,18 @@
-/* Small operations next to a target that computes, where cross-memory attach reaches it: they are
- * gathered, and done with the next flush by a few calls of the kernel's. Puts take one, gets one,
- * and accumulates and fetching operations two: all elements are read, combined here in the order in
- * which the operations were started, and written back, under the target's mutex (remote_combine.c).
- * An element that several work on is read and written once.
+/* Vectors: see vector.h.
  *
- * A target's vector holds them for all threads of this process, under a mutex. It keeps the
- * registration that they are about from ending (tug_reach_begin()) while there are any: programs
+ * A peer's vector holds what waits for all threads of this process, under a mutex. It keeps the
+ * registration that it is about from ending (tug_reach_begin()) while there is anything: programs
  * end registrations when operations are complete. A note has the engine's thread do what nobody
  * flushes.
  */
+#include "llcl/vector.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #include "base/clock.h"
-#include "engine/notes.h"
-#include "llcl/llcl.h"
 #include "node/cma.h"
-#include "rma/remote.h"
 
 #define GAP_MOST 256 /* bytes: to copy them takes a tenth of what a piece does */
 
@@ -52,34 +47,30 @@ struct combinations {
 
 struct tug_vector {
     struct tug_mutex mutex;
-    const struct tug_context *context;
-    struct tug_remote_state *state;
-    struct tug_mutex *atomicity; /* the target's; NULL: there are no combinations */
+    struct tug_peer *peer;
+    struct tug_mutex *atomicity; /* of the combinations; the peer's */
     _Atomic bool noted;          /* a note stands in some notebook, or is about to */
     uint64_t key;                /* of the registration; while there are any: */
     struct tug_reach reach;      /* it */
     struct combinations combinations;
     size_t nmoved;  /* pieces over there, since there are any */
-    size_t ncopied; /* bytes of small puts: programs use such buffers again too early */
-    struct moves puts, gets;
+    size_t ncopied; /* bytes of small writes: programs use such buffers again too early */
+    struct moves writes, reads;
     unsigned char copied[TUG_CMA_PIECES * TUG_COPIED_MOST];
 };
 
-static struct tug_vector *vector_of(const struct tug_remote *remote,
-                                    struct tug_remote_state *state) {
+static struct tug_vector *vector_of(struct tug_peer *peer) {
     /* acquire: pairs with the exchange below */
-    struct tug_vector *vector = atomic_load_explicit(&state->vector, memory_order_acquire);
+    struct tug_vector *vector = atomic_load_explicit(&peer->vector, memory_order_acquire);
     if (__builtin_expect(vector != NULL, 1))
         return vector;
     struct tug_vector *mine = aligned_alloc(TUG_CACHE_LINE, sizeof(*mine));
     if (mine == NULL)
         return NULL;
-    memset(mine, 0, offsetof(struct tug_vector, puts));
-    mine->puts.nhere = mine->puts.nthere = mine->gets.nhere = mine->gets.nthere = 0;
-    mine->context = remote->domain->context;
-    mine->state = state;
-    mine->atomicity = tug_remote_mutex(remote, (int)(state->target - remote->targets));
-    if (atomic_compare_exchange_strong(&state->vector, &vector, mine))
+    memset(mine, 0, offsetof(struct tug_vector, writes));
+    mine->writes.nhere = mine->writes.nthere = mine->reads.nhere = mine->reads.nthere = 0;
+    mine->peer = peer;
+    if (atomic_compare_exchange_strong(&peer->vector, &vector, mine))
         return mine;
     free(mine);
     return vector;
@@ -89,8 +80,8 @@ size_t tug_vector_footprint(void) {
     return sizeof(struct tug_vector);
 }
 
-void tug_vector_free(struct tug_vector *vector) {
-    free(vector);
+void tug_peer_end(struct tug_peer *peer) {
+    free(atomic_load(&peer->vector));
 }
 
 /* ---- pieces ---- */
@@ -106,19 +97,19 @@ static void append(struct iovec *pieces, size_t *n, struct iovec piece) {
 /* The kernel takes a quarter of a microsecond and more for each piece over there, wherever it is:
  * what lies between two that are read is read as well, and forgotten. All of it is in one
  * registration. */
-static void bridge(struct moves *gets, uint64_t there) {
+static void bridge(struct moves *reads, uint64_t there) {
     static unsigned char forgotten[GAP_MOST];
-    const struct iovec *last = gets->nthere > 0 ? &gets->there[gets->nthere - 1] : NULL;
+    const struct iovec *last = reads->nthere > 0 ? &reads->there[reads->nthere - 1] : NULL;
     const uint64_t end = last != NULL ? (uint64_t)(uintptr_t)last->iov_base + last->iov_len : 0;
     const uint64_t gap = there - end;
     if (last == NULL || there <= end || gap > sizeof(forgotten))
         return;
-    gets->here[gets->nhere++] = (struct iovec){forgotten, gap};
-    append(gets->there, &gets->nthere, (struct iovec){(void *)(uintptr_t)end, gap});
+    reads->here[reads->nhere++] = (struct iovec){forgotten, gap};
+    append(reads->there, &reads->nthere, (struct iovec){(void *)(uintptr_t)end, gap});
 }
 
-static void add(struct moves *moves, void *here, uint64_t there, size_t bytes, bool into_target) {
-    if (!into_target)
+static void add(struct moves *moves, void *here, uint64_t there, size_t bytes, bool writes) {
+    if (!writes)
         bridge(moves, there);
     append(moves->here, &moves->nhere, (struct iovec){here, bytes});
     append(moves->there, &moves->nthere, (struct iovec){(void *)(uintptr_t)there, bytes});
@@ -126,27 +117,25 @@ static void add(struct moves *moves, void *here, uint64_t there, size_t bytes, b
 
 /* ---- doing what waits; under the mutex ---- */
 
-static int move(struct tug_vector *vector, struct moves *moves, bool into_target) {
+static int move(struct tug_vector *vector, struct moves *moves, bool writes) {
     const struct tug_cma_pieces here = {moves->here, moves->nhere};
     const struct tug_cma_pieces there = {moves->there, moves->nthere};
     vector->nmoved += there.n;
     moves->nhere = moves->nthere = 0;
     if (here.n == 0)
         return 0;
-    return (into_target ? tug_reach_write_pieces : tug_reach_read_pieces)(&vector->reach, here,
-                                                                          there);
+    return (writes ? tug_reach_write_pieces : tug_reach_read_pieces)(&vector->reach, here, there);
 }
 
-/* All elements, or (into_target) those that are changed; after the puts and gets, whose pieces
- * serve.
- */
-static int move_elements(struct tug_vector *vector, bool into_target) {
+/* All elements, or (writes) those that are changed; after the writes and reads, whose pieces
+ * serve. */
+static int move_elements(struct tug_vector *vector, bool writes) {
     struct combinations *c = &vector->combinations;
-    struct moves *moves = into_target ? &vector->puts : &vector->gets;
+    struct moves *moves = writes ? &vector->writes : &vector->reads;
     for (unsigned i = 0; i < c->nelements; i++)
-        if (!into_target || c->changed[i])
-            add(moves, &c->values[i], c->addresses[i], c->bytes, into_target);
-    return move(vector, moves, into_target);
+        if (!writes || c->changed[i])
+            add(moves, &c->values[i], c->addresses[i], c->bytes, writes);
+    return move(vector, moves, writes);
 }
 
 static void combine(struct combinations *all, const struct combination *c) {
@@ -177,30 +166,30 @@ static int combine_all(struct tug_vector *vector) {
 }
 
 static void submit(struct tug_vector *vector) {
-    struct tug_remote_state *state = vector->state;
-    const uint32_t n = atomic_load_explicit(&state->gathered, memory_order_relaxed);
+    struct tug_peer *peer = vector->peer;
+    const uint32_t n = atomic_load_explicit(&peer->gathered, memory_order_relaxed);
     if (n == 0)
         return;
     int statuses[3];
     const uint64_t begin_ns = tug_clock_ns();
-    statuses[0] = move(vector, &vector->puts, true);
-    statuses[1] = move(vector, &vector->gets, false);
+    statuses[0] = move(vector, &vector->writes, true);
+    statuses[1] = move(vector, &vector->reads, false);
     statuses[2] = combine_all(vector); /* by way of what the others have used */
     const uint64_t each_ns = vector->nmoved < n ? 0 : (tug_clock_ns() - begin_ns) / n;
-    atomic_store_explicit(&state->gathering_ns,
+    atomic_store_explicit(&peer->gathering_ns,
                           (uint32_t)(each_ns < GATHERING_MOST_NS ? each_ns : GATHERING_MOST_NS),
                           memory_order_relaxed);
     vector->nmoved = vector->ncopied = 0;
     tug_reach_end(&vector->reach);
     for (int i = 0; i < 3; i++)
         if (statuses[i] != 0) /* an operation that has ended so */
-            tug_counter_add(tug_outstanding_start(&state->peer.local).d, statuses[i]);
-    /* release: pairs with the acquire in tug_remote_settle() */
-    atomic_store_explicit(&state->gathered, 0, memory_order_release);
+            tug_counter_add(tug_outstanding_start(&peer->local).d, statuses[i]);
+    /* release: pairs with the acquire in tug_peer_has_gathered() */
+    atomic_store_explicit(&peer->gathered, 0, memory_order_release);
 }
 
-void tug_remote_submit(struct tug_remote_state *state) {
-    struct tug_vector *vector = atomic_load_explicit(&state->vector, memory_order_acquire);
+void tug_vector_submit(struct tug_peer *peer) {
+    struct tug_vector *vector = atomic_load_explicit(&peer->vector, memory_order_acquire);
     tug_mutex_lock(&vector->mutex);
     submit(vector);
     tug_mutex_unlock(&vector->mutex);
@@ -232,8 +221,8 @@ static void note_submit(struct tug_vector *vector) {
     if (note == NULL) {
         atomic_store(&vector->noted, false);
         /* each would be a call of its own: packets, until the next flush */
-        atomic_store_explicit(&vector->state->gathers, TUG_GATHERS_NOT, memory_order_relaxed);
-        tug_remote_submit(vector->state);
+        atomic_store_explicit(&vector->peer->gathers, TUG_GATHERS_NOT, memory_order_relaxed);
+        tug_vector_submit(vector->peer);
         return;
     }
     note->execute = execute_submit;
@@ -243,14 +232,14 @@ static void note_submit(struct tug_vector *vector) {
 
 /* Makes the vector one of operations on what the key names. False: it is mapped here, or cannot be
  * reached now. */
-static bool open(struct tug_vector *vector, struct tug_remote *remote, const struct tug_key *key) {
-    if (atomic_load_explicit(&vector->state->gathered, memory_order_relaxed) > 0) {
+static bool open(struct tug_vector *vector, const struct tug_key *key) {
+    const struct tug_peer *peer = vector->peer;
+    if (atomic_load_explicit(&peer->gathered, memory_order_relaxed) > 0) {
         if (vector->key == key->word[0])
             return true;
         submit(vector);
     }
-    if (!tug_reach_begin(remote->domain->context, key, (uint32_t)vector->state->target->process, 0,
-                         0, &vector->reach))
+    if (!tug_reach_begin(peer->context, key, peer->process, 0, 0, &vector->reach))
         return false;
     vector->key = key->word[0];
     if (vector->reach.mapped != NULL)
@@ -260,24 +249,24 @@ static bool open(struct tug_vector *vector, struct tug_remote *remote, const str
 
 /* Is what it had last of those kinds that take long? */
 static bool was_scattered(const struct tug_vector *vector) {
-    return atomic_load_explicit(&vector->state->gathering_ns, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&vector->peer->gathering_ns, memory_order_relaxed) > 0;
 }
 
-/* Submits what there is. If it was scattered, whether the target comes is asked again. */
+/* Submits what there is. If it was scattered, whether the peer comes is asked again. */
 static void make_room(struct tug_vector *vector) {
     submit(vector);
     if (was_scattered(vector))
-        atomic_store_explicit(&vector->state->gathers, TUG_GATHERS_UNKNOWN, memory_order_relaxed);
+        atomic_store_explicit(&vector->peer->gathers, TUG_GATHERS_UNKNOWN, memory_order_relaxed);
 }
 
 /* Lets the mutex go. good: the vector has one more, which it returns. */
 static bool end_gathering(struct tug_vector *vector, bool good) {
     const bool says_so =
-        good && atomic_fetch_add_explicit(&vector->state->gathered, 1, memory_order_relaxed) == 0 &&
+        good && atomic_fetch_add_explicit(&vector->peer->gathered, 1, memory_order_relaxed) == 0 &&
         was_scattered(vector);
     tug_mutex_unlock(&vector->mutex);
     if (says_so)
-        tug_context_pass(vector->context);
+        tug_context_pass(vector->peer->context);
     if (good) {
         tug_burst_add();
         note_submit(vector);
@@ -285,29 +274,28 @@ static bool end_gathering(struct tug_vector *vector, bool good) {
     return good;
 }
 
-bool tug_remote_gather(struct tug_remote *remote, struct tug_remote_state *state,
-                       const struct tug_key *key, uint64_t offset, void *here, size_t bytes,
-                       bool into_target) {
-    struct tug_vector *vector = vector_of(remote, state);
+bool tug_vector_move(const struct tug_transfer *t, bool writes) {
+    struct tug_vector *vector = vector_of(t->peer);
     if (vector == NULL)
         return false;
-    struct moves *moves = into_target ? &vector->puts : &vector->gets;
+    struct moves *moves = writes ? &vector->writes : &vector->reads;
+    void *here = t->here;
     tug_mutex_lock(&vector->mutex);
-    const size_t copied = into_target && bytes <= TUG_COPIED_MOST ? bytes : 0;
+    const size_t copied = writes && t->bytes <= TUG_COPIED_MOST ? t->bytes : 0;
     if (vector->ncopied + copied > sizeof(vector->copied) || moves->nhere >= TUG_CMA_PIECES - 1 ||
         moves->nthere == TUG_CMA_PIECES)
         make_room(vector);
-    const bool good = open(vector, remote, key);
+    const bool good = open(vector, t->key);
     if (good) {
         if (copied > 0)
             here = memcpy(vector->copied + vector->ncopied, here, copied);
         vector->ncopied += copied;
-        add(moves, here, vector->reach.address + offset, bytes, into_target);
+        add(moves, here, vector->reach.address + t->offset, t->bytes, writes);
     }
     return end_gathering(vector, good);
 }
 
-/* ---- accumulates and fetching operations ---- */
+/* ---- combinations ---- */
 
 /* The number of the element at the address. */
 static uint8_t element_at(struct combinations *c, uint64_t address) {
@@ -323,9 +311,9 @@ static uint8_t element_at(struct combinations *c, uint64_t address) {
     return (uint8_t)(c->places[place] - 1);
 }
 
-static void append_combination(struct combinations *all, const struct tug_remote_combination *c,
+static void append_combination(struct combinations *all, const struct tug_combination *c,
                                uint64_t address) {
-    all->bytes = c->element;
+    all->bytes = c->bytes;
     struct combination *one = &all->list[all->n++];
     *one = (struct combination){.reduce = c->reduce,
                                 .result = c->result,
@@ -338,31 +326,29 @@ static void append_combination(struct combinations *all, const struct tug_remote
         memcpy(&one->compare, c->compare, all->bytes);
 }
 
-static bool add_combination(struct tug_vector *vector, const struct tug_remote_combination *c,
+static bool add_combination(struct tug_vector *vector, const struct tug_combination *c,
                             const struct tug_key *key, uint64_t offset) {
     struct combinations *all = &vector->combinations;
-    if (all->n == 0 && !tug_peer_is_quiet(&vector->state->peer)) /* it comes behind what was sent */
+    if (all->n == 0 && !tug_peer_is_quiet(vector->peer)) /* it comes behind what was sent */
         return false;
-    if (all->n == COMBINATIONS || (all->n > 0 && all->bytes != c->element))
+    if (all->n == COMBINATIONS || (all->n > 0 && all->bytes != c->bytes))
         make_room(vector);
-    if (!open(vector, c->remote, key))
+    if (!open(vector, key))
         return false;
     const uint64_t address = vector->reach.address + offset;
-    if (address % c->element == 0) {
+    if (address % c->bytes == 0) {
         append_combination(all, c, address);
         return true;
     }
-    if (atomic_load_explicit(&vector->state->gathered, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&vector->peer->gathered, memory_order_relaxed) == 0)
         tug_reach_end(&vector->reach);
     return false;
 }
 
-bool tug_remote_gather_combination(const struct tug_remote_combination *c,
-                                   const struct tug_key *key, uint64_t offset) {
-    const bool simple = c->n == 1 && (c->element & (c->element - 1)) == 0 && c->element <= 8;
-    struct tug_vector *vector =
-        simple ? vector_of(c->remote, tug_remote_state_of(c->remote, c->rank)) : NULL;
-    if (vector == NULL || vector->atomicity == NULL)
+bool tug_vector_combine(struct tug_peer *peer, const struct tug_key *key, uint64_t offset,
+                        const struct tug_combination *c, struct tug_mutex *mutex) {
+    struct tug_vector *vector = vector_of(peer);
+    if (vector == NULL)
         return false;
     tug_mutex_lock(&vector->mutex);
     if (vector->combinations.n == 0 &&
@@ -371,5 +357,6 @@ bool tug_remote_gather_combination(const struct tug_remote_combination *c,
         tug_small_settle();
         tug_mutex_lock(&vector->mutex);
     }
+    vector->atomicity = mutex;
     return end_gathering(vector, add_combination(vector, c, key, offset));
 }
