@@ -14,7 +14,8 @@
  * and Allgather_init once and for all in the init call, its Neighbor_alltoallw_init and
  * Ineighbor_alltoallw mix neighbours up, and its Reduce_scatter_init and Ireduce_scatter copy
  * memory onto itself and abort. "threads": MPI_Init_thread
- * asks for MPI_THREAD_MULTIPLE, which lets Tugboat run the program's operations.
+ * asks for MPI_THREAD_MULTIPLE, which lets Tugboat run the program's operations. "brief": few
+ * batches.
  */
 #include <unistd.h>
 
@@ -89,7 +90,7 @@ static MPI_Datatype unit_types[3], matrix_type;
 static const int unit_factors[3] = {1, 1, 2};
 static const size_t unit_extents[3] = {8, 20, 8};
 static MPI_Op matrix_op, add_op;
-static bool ours, threads;
+static bool ours, threads, brief;
 static struct check_rng shared, mine; /* the same on all ranks; the rank's own */
 
 static int below(struct check_rng *rng, int n) {
@@ -656,6 +657,7 @@ int main(int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         ours = ours || strcmp(argv[i], "ours") == 0;
         threads = threads || strcmp(argv[i], "threads") == 0;
+        brief = brief || strcmp(argv[i], "brief") == 0;
     }
     if (threads)
         check_begin_threads(&argc, &argv, "pcoll");
@@ -666,9 +668,9 @@ int main(int argc, char **argv) {
     mine.state = (uint64_t)(check_rank + 1) << 32;
     make_types();
     make_comms();
-    for (int i = 0; i < check_rounds(100, 25); i++)
+    for (int i = 0; i < (brief ? 2 : check_rounds(100, 25)); i++)
         play(STARTS);
-    for (int i = 0; i < check_rounds(50, 5); i++)
+    for (int i = 0; i < (brief ? 1 : check_rounds(50, 5)); i++)
         play(1);
     if (ours)
         small_circle();
