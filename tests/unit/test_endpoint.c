@@ -26,6 +26,7 @@ struct context {
     struct tug_wire *wire; /* NULL: not open */
     unsigned heard[N], ended[N], settled[N], by_host[N], trailers[N];
     uint64_t last[N];      /* what the last packet said */
+    size_t with_packet;    /* bytes of the last long data that came with their packet */
     unsigned char *memory; /* [LONG] the process's */
 };
 
@@ -66,8 +67,11 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
 }
 
 static unsigned char *place(void *receiver, uint32_t source, size_t come, size_t *room) {
-    (void)source, (void)room;
-    return ((struct context *)receiver)->memory + come;
+    struct context *context = receiver;
+    (void)source;
+    if (come == 0)
+        context->with_packet = *room;
+    return context->memory + come;
 }
 
 static void arrived(void *receiver, uint32_t source, bool whole) {
@@ -424,6 +428,17 @@ static void long_data_one_way_need_one_connection(void **state) {
     assert_int_equal(links_of(1), 1);
 }
 
+/* They come to where they belong, and only their first bytes with the packet, however often nothing
+ * was found before. */
+static void long_data_are_expected_while_nothing_comes(void **state) {
+    (void)state;
+    send_long(0, 1, 1);
+    for (int i = 0; i < 100; i++)
+        poll_one(1);
+    send_long(0, 1, 2);
+    assert_in_range(at(1, 0)->with_packet, 0, 2048);
+}
+
 /* All packets and data are in order, whoever sends. */
 static void long_data_both_ways_have_two(void **state) {
     (void)state;
@@ -641,6 +656,7 @@ int main(void) {
         CASE(one_look_does_for_all),
         CASE(a_process_that_comes_again),
         CASE(long_data_one_way_need_one_connection),
+        CASE(long_data_are_expected_while_nothing_comes),
         CASE(long_data_both_ways_have_two),
         CASE(what_comes_beside_is_waited_for),
         CASE(the_connection_beside_ends),

@@ -14,7 +14,7 @@
 
 #define RECEIVES 4u        /* in one look at a link */
 #define GLANCE_BYTES 2048u /* asked for where a trailer is expected */
-#define LONG_LATELY 16u    /* receives after the last such data */
+#define LONG_LATELY 16u    /* receives that brought something, after the last such data */
 #define LOOKS_MISSED 4     /* of those at whether peers answer: then it is not known what was out */
 
 /* An error of a socket: there is no room, or nothing has come; or the link is over. */
@@ -355,11 +355,8 @@ static size_t room_for_packets(struct tug_tcp_link *link) {
     size_t most = TUG_TCP_RECEIVE_BYTES;
     if (link->beside != NULL && link->nrest < TUG_TCP_PACKET_BYTES)
         most = TUG_TCP_PACKET_BYTES;
-    if (link->long_lately > 0) {
-        link->long_lately--;
-        if (link->nrest < GLANCE_BYTES)
-            most = GLANCE_BYTES;
-    }
+    if (link->long_lately > 0 && link->nrest < GLANCE_BYTES)
+        most = GLANCE_BYTES;
     return most - link->nrest;
 }
 
@@ -372,6 +369,8 @@ bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpo
         if (came == 0)
             break;
         moved = true;
+        if (link->long_lately > 0) /* who waits looks again and again, and finds nothing */
+            link->long_lately--;
         if (link->nrest > 0)
             memcpy(memory, link->rest, link->nrest);
         hand_up(link, endpoint, memory, link->nrest + came);
