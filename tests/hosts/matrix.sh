@@ -8,20 +8,13 @@
 set -uo pipefail
 source_root=$1 build=$2 work=$3
 shift 3
-results=$work/results
-: >"$results"
+: >"$work/results"
 unset LD_PRELOAD LD_LIBRARY_PATH PYTHONPATH PKG_CONFIG_PATH ${!TUGBOAT*} ${!OMPI*}
-ranks=2
+# shellcheck source=trial.sh
+. "$source_root/tests/hosts/trial.sh"
 compilers=() # how CMake is to call them
 ! command -v ccache >/dev/null || compilers=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-limit_s=400 # of one run: detects a hang, on a machine with other work, too
 
-say() { printf 'hosts: %s\n' "$*" >&2; }
-# report COLUMN VERDICT [REASON]
-report() {
-    printf '%s\t%s\t%s\t%s\n' "$label" "$1" "$2" "${3:-}" >>"$results"
-    [ -z "${3:-}" ] || say "$label, $1: $2: $3"
-}
 # What a log says in one line: its first error, or its last line.
 reason_in() {
     { grep -a -m 1 -E 'error: |undefined|WRONG' "$1"; grep -a -m 1 -iE 'error|wrong|fail' "$1"; tail -n 1 "$1"; } | tr -d '\000' |
@@ -36,14 +29,12 @@ use_mpi() {
     label=$([ "$name" = mpich ] && echo MPICH || echo "Open MPI")
     mpicc=mpicc.$name mpicxx=mpicxx.$name mpifort=mpifort.$name
     command -v "$mpicc" >/dev/null && command -v "mpiexec.$name" >/dev/null || return 1
+    use_launcher "$name" "mpiexec.$name"
     case $name in
     mpich)
-        launch=(mpiexec.mpich -n "$ranks")
         version=$("$mpicc" -E -dM -include mpi.h -xc /dev/null | sed -n 's/^#define MPICH_VERSION "\(.*\)"/\1/p')
         ;;
     openmpi)
-        launch=(mpiexec.openmpi --oversubscribe --bind-to none -n "$ranks")
-        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
         version=$("mpiexec.$name" --version | sed -n '1s/.* //p')
         ;;
     esac
@@ -66,17 +57,13 @@ build_and_install() {
     ! command -v dpkg >/dev/null || (cd "$build" && cpack -G DEB -B "$work/packages") >>"$log" 2>&1
 }
 
-# Once more if it fails: its jobs have limits of seconds, and the machine may do other work.
-selftest() {
-    local try log=$work/$1.selftest.log
-    for try in 1 2; do
-        if timeout 300 "$prefix/bin/tugboat" selftest "${launch[@]}" >"$log" 2>&1 </dev/null; then
-            report selftest right
-            return
-        fi
-        [ $try = 2 ] || report selftest note "fails once: $(grep -m 1 FAILED "$log")"
-    done
-    report selftest wrong "$(grep -m 1 FAILED "$log" || reason_in "$log")"
+in_selftest() {
+    local log=$work/$1.selftest.log
+    if selftest selftest "$prefix/bin/tugboat" "$log"; then
+        report selftest right
+    else
+        report selftest wrong "$(grep -m 1 FAILED "$log" || reason_in "$log")"
+    fi
 }
 
 # --- programs ------------------------------------------------------------------------------------
@@ -93,7 +80,7 @@ run_way() {
     linked) before=(env LD_LIBRARY_PATH="$libdir") ;;
     linked_off) before=(env LD_LIBRARY_PATH="$libdir" TUGBOAT=off) ;;
     esac
-    timeout $limit_s "${before[@]}" "${launch[@]}" "$@" >"$log" 2>&1 <> <(:)
+    in_time "${before[@]}" "${launch[@]}" "$@" >"$log" 2>&1 <> <(:)
 }
 
 # try LANGUAGE NAME PROGRAM [ARGUMENT]...: three ways; what only the host does wrong is its own fault.
@@ -262,7 +249,7 @@ try_mpi() {
     programs=$work/$name.programs
     mkdir -p "$programs"
     export PKG_CONFIG_PATH=$libdir/pkgconfig
-    for part in selftest in_c in_cxx in_fortran in_python run_tests; do
+    for part in in_selftest in_c in_cxx in_fortran in_python run_tests; do
         began=$SECONDS
         $part "$name"
         say "$label: ${part#in_} took $((SECONDS - began)) s"

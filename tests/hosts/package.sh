@@ -5,17 +5,16 @@
 # It adds its line to WORK/results, as matrix.sh does: "MPI package VERDICT REASON".
 set -uo pipefail
 work=$1 mpi=$2
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 log=$(mktemp)
-launch=(mpiexec -n 2)
-[ "$mpi" = mpich ] || launch=(mpiexec --oversubscribe --bind-to none -n 2)
+# shellcheck source=trial.sh
+. "$(dirname "$0")/trial.sh"
+use_launcher "$mpi" mpiexec
 # the row of the table that matrix.sh has begun for this MPI
 label=$(grep -m 1 "^$([ "$mpi" = mpich ] && echo MPICH || echo 'Open MPI')" "$work/results" | cut -f 1)
+label=${label:-$mpi}
 
-report() { printf '%s\tpackage\t%s\t%s\n' "${label:-$mpi}" "$1" "${2:-}" >>"$work/results"; }
 wrong() {
-    report wrong "$1: $(tail -n 1 "$log" | tr '\t\0' '  ' | cut -c 1-200)"
-    printf 'hosts: %s, package: %s\n' "$label" "$1" >&2
+    report package wrong "$1: $(tail -n 1 "$log" | tr '\t\0' '  ' | cut -c 1-200)"
     tail -n 20 "$log" >&2
     exit 1
 }
@@ -23,7 +22,7 @@ wrong() {
 step() {
     local what=$1
     shift
-    timeout 900 "$@" >"$log" 2>&1 <> <(:) || wrong "$what, status $?"
+    in_time "$@" >"$log" 2>&1 <> <(:) || wrong "$what, status $?"
 }
 says() { grep -aE -- "$2" "$log" >/dev/null || wrong "$1 does not say '$2'"; }
 
@@ -36,8 +35,7 @@ for name in mpich openmpi; do says "tugboat info" " /usr/lib.*/tugboat/libtugboa
 step "mpicc passive.c" mpicc -o /tmp/passive "$examples/passive.c"
 step "passive under tugboat run" tugboat run --stats "${launch[@]}" /tmp/passive
 says "passive under tugboat run" 'tugboat .* statistics, 2 ranks'
-# once more if it fails: its jobs have limits of seconds, and the machine may do other work
-tugboat selftest "${launch[@]}" >/dev/null 2>&1 </dev/null || step "tugboat selftest" tugboat selftest "${launch[@]}"
+selftest package tugboat "$log" || wrong "tugboat selftest"
 
 # linked by pkg-config, which finds the library where the package has it; and a program of LLCL and arrays
 flags=$(pkg-config --cflags --libs tugboat 2>"$log") || wrong "pkg-config"
@@ -50,4 +48,4 @@ done
 
 step "apt-get purge" apt-get purge -y -q tugboat
 while read -r file; do [ ! -e "$file" ] || wrong "the package leaves $file"; done </tmp/files
-report right
+report package right

@@ -14,7 +14,7 @@ mpis=(mpich openmpi)
 table=
 tests=
 releases=()
-declare -A root_of
+declare -A root_of preparing
 
 usage() {
     cat <<'TEXT'
@@ -127,7 +127,7 @@ print_table() {
 # What builds and tries everything, by names that Debian 12 and 13 share; and what a user of one MPI has.
 packages=(cmake ninja-build ccache gcc g++ gfortran make pkg-config file mpich libmpich-dev openmpi-bin libopenmpi-dev
     libibverbs-dev libfabric-dev libcmocka-dev libbenchmark-dev python3-mpi4py python3-numpy)
-# shellcheck disable=SC2034 # by name, in try_packages
+# shellcheck disable=SC2034 # by name, in prepare_roots
 packages_mpich=(gcc libc6-dev pkg-config mpich libmpich-dev)
 # shellcheck disable=SC2034
 packages_openmpi=(gcc libc6-dev pkg-config openmpi-bin libopenmpi-dev)
@@ -191,41 +191,53 @@ prepare_root() {
     cksum <<<"$*" >"$dir/etc/tugboat-packages"
 }
 
-# try_packages RELEASE WORK: the package in fresh roots, one of each MPI.
-try_packages() {
-    local release=$1 work=$2 mpi packages_of
-    [ -n "$(find "$work/packages" -name '*.deb' -print -quit 2>/dev/null)" ] || return 0
+# prepare_roots RELEASE DIR WORK: that one, and for the package fresh ones, one of each MPI.
+prepare_roots() {
+    local release=$1 work=$3 mpi packages_of
+    mkdir -p "$work"
+    prepare_root "$release" "$2" "$work" "${packages[@]}" || return
     for mpi in "${mpis[@]}"; do
         declare -n packages_of=packages_$mpi
-        if prepare_root "$release" "$cache/$release.$mpi" "$work" "${packages_of[@]}"; then
-            in_root "$cache/$release.$mpi" "$work" /mnt/source/tests/hosts/package.sh /mnt/work "$mpi" || true
-        else
-            printf '%s\tpackage\twrong\tthe root could not be made or used\n' "$mpi" >>"$work/results"
-        fi
+        prepare_root "$release" "$cache/$release.$mpi" "$work" "${packages_of[@]}" || return
+    done
+}
+
+# Releases do so beside one another, as most of that time goes to the package source. Sets preparing.
+begin_preparing() {
+    local release
+    for release in "${releases[@]}"; do
+        [ "$release" != here ] || continue
+        prepare_roots "$release" "${root_of[$release]:-$cache/$release}" "$cache/$release.work" &
+        preparing[$release]=$!
+    done
+}
+
+# try_root RELEASE WORK DIR: what matrix.sh and package.sh say.
+try_root() {
+    local release=$1 work=$2 dir=$3 mpi
+    in_root "$dir" "$work" /mnt/source/tests/hosts/matrix.sh /mnt/source /mnt/source/build /mnt/work "${mpis[@]}" || true
+    [ -n "$(find "$work/packages" -name '*.deb' -print -quit 2>/dev/null)" ] || return 0
+    for mpi in "${mpis[@]}"; do
+        in_root "$cache/$release.$mpi" "$work" /mnt/source/tests/hosts/package.sh /mnt/work "$mpi" || true
     done
 }
 
 # try_release RELEASE RESULTS: adds its lines to the results.
 try_release() {
-    local release=$1 results=$2 work=$cache/$1.work began=$SECONDS dir
+    local release=$1 results=$2 work=$cache/$1.work began=$SECONDS
     mkdir -p "$work"
     rm -f "$work/results"
     if [ "$release" = here ]; then
         mkdir -p "$source_root/build/here"
         "$here/matrix.sh" "$source_root" "$source_root/build/here" "$work" "${mpis[@]}" || true
-    else
-        dir=${root_of[$release]:-$cache/$release}
-        if prepare_root "$release" "$dir" "$work" "${packages[@]}"; then
-            say "$release: root ready after $((SECONDS - began)) s"
-            in_root "$dir" "$work" /mnt/source/tests/hosts/matrix.sh /mnt/source /mnt/source/build /mnt/work "${mpis[@]}" ||
-                true
-            try_packages "$release" "$work"
-        fi
+    elif wait "${preparing[$release]}"; then
+        say "$release: roots ready after $((SECONDS - began)) s"
+        try_root "$release" "$work" "${root_of[$release]:-$cache/$release}"
     fi
     if [ -s "$work/results" ]; then
         sed "s/^/$release\t/" "$work/results" >>"$results"
     else
-        printf '%s\tany\tbuild\twrong\tthe root could not be made or used\n' "$release" >>"$results"
+        printf '%s\tany\tbuild\twrong\ta root could not be made or used\n' "$release" >>"$results"
     fi
     say "$release: $((SECONDS - began)) s"
 }
@@ -242,5 +254,6 @@ fi
 export TUG_HOSTS_TESTS=$tests
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT
+begin_preparing
 for release in "${releases[@]}"; do try_release "$release" "$results"; done
 print_table "$results"
