@@ -331,13 +331,16 @@ static int try_hold(struct tug_array *array, size_t page, void **address) {
     struct tug_page *entry = tug_pages_find(&array->pages, page);
     if (entry == NULL)
         return 0;
-    if (!tug_page_enter(entry, page))
+    atomic_fetch_add(&entry->holds, 1); /* seq_cst: pairs with on_stop() */
+    if (!tug_page_enter(entry, page)) {
+        atomic_fetch_sub(&entry->holds, 1);
         return 0;
+    }
     if (atomic_load_explicit(&entry->owner, memory_order_relaxed) != array->rank) {
+        atomic_fetch_sub(&entry->holds, 1);
         tug_page_leave(entry);
         return TUG_ERR_STATE;
     }
-    atomic_fetch_add(&entry->holds, 1);
     atomic_fetch_add(&array->holds, 1);
     tug_array_used_here(array);
     *address = atomic_load_explicit(&entry->address, memory_order_relaxed);

@@ -70,9 +70,10 @@ enum tug_gas_call {
 
 struct tug_question { /* ask, move: to the home */
     uint64_t page;
-    uint32_t to;     /* move: the new owner */
-    uint16_t puts;   /* ask: the answer must allow puts */
-    uint16_t wanted; /* move: is among the page's wants (see below) */
+    uint32_t to;    /* move: the new owner */
+    uint8_t puts;   /* ask: the answer must allow puts */
+    uint8_t wanted; /* move: is among the page's wants (see below) */
+    uint8_t gently; /* move: not if it would have to wait for a hold */
 };
 
 struct tug_reply {
@@ -84,6 +85,7 @@ struct tug_reply {
 struct tug_message { /* stop, fetch, free: the place it leaves; change: the new one */
     uint64_t page;
     struct tug_page_slot place;
+    uint64_t gently; /* stop: is answered at once if the page is held, and the move is given up */
 };
 
 struct tug_fetched {
@@ -120,6 +122,7 @@ struct tug_task {
     struct tug_question question;
     struct tug_reply reply;
     uint64_t begun_ns; /* follow.c: the access that is under way */
+    bool thought;      /* follow.c: about this access */
 };
 
 struct tug_order {
@@ -134,6 +137,7 @@ struct tug_order {
     enum tug_atomic_op op; /* FETCH: the operation */
     uint32_t to;           /* MOVE: the process that shall own the page */
     uint64_t leave;        /* MOVE: of the first 64 pages those that stay, a bit each */
+    bool gently;           /* MOVE: not of pages that are held */
     uint64_t first;        /* page */
     uint64_t next, end;    /* pages that no task has taken */
     unsigned tasks_out;
@@ -162,6 +166,7 @@ struct tug_coming {
     struct tug_array *array;
     struct tug_run_of_pages run;
     uint64_t left_out; /* pages, by bits, that do not come */
+    uint64_t over;     /* those that have come, and may have left again, and those that do not */
     uint64_t since_ns;
     uint32_t streak; /* then */
 };
@@ -336,12 +341,21 @@ void tug_pools_close(struct tug_array *array);
 
 /* ---- follow.c ---- */
 
-/* An access to a page that is elsewhere begins; has not begun; has ended. Holder only. */
+/* An access is about to be sent to a page that is elsewhere, in memory out of reach. True: the page
+ * is on its way here, or sets out now, and the access had better wait in the entry. It is woken
+ * when the page is here, or does not come; then it does not wait again. Holder only, as all here.
+ */
+bool tug_follow_waits(struct tug_page *entry, struct tug_task *task);
+
+/* The move of a page by itself has ended, well or not: nobody waits for it from now on. */
+void tug_follow_over(struct tug_array *array, uint64_t page);
+
+/* The access begins; has not begun; has ended. */
 void tug_follow_begin(struct tug_page *entry, struct tug_task *task);
 void tug_follow_cancel(struct tug_page *entry);
 void tug_follow_end(struct tug_page *entry, const struct tug_task *task, int status);
 
-/* The page has come here; was here, and is no more. Holder only. */
+/* The page has come here; was here, and is no more. */
 void tug_follow_came(struct tug_page *entry);
 void tug_follow_left(struct tug_page *entry);
 

@@ -4,7 +4,10 @@
  * Beside the place of a page stands its rent, and its uses when it has come by itself (`used`).
  * Accesses, or moves, that are under way together share the time. A run is one order, as of
  * tug_array_own(). It takes along the pages of others that have been used from here, and those that
- * have not come in vain before.
+ * have not come in vain before. Whether it pays is thought of before an access is sent: if so, the
+ * access waits for its page, once, and is then made wherever the page is. What it waits for are
+ * other such moves and puts under way, which end by themselves: the home refuses a move by itself
+ * to a page that is held, or that a move by call waits for.
  *
  * Whether the process uses what is here it says by one mark an array (`used_here`), which each
  * access elsewhere takes away. A hint, so it is relaxed: threads that mark it at once mark it once.
@@ -159,6 +162,14 @@ static void moved(void *d, int status) {
     coming->run.npages = 0;
 }
 
+void tug_follow_over(struct tug_array *array, uint64_t page) {
+    struct tug_coming *coming = coming_with(&array->follow, page);
+    if (coming != NULL)
+        coming->over |= (uint64_t)1 << (page - coming->run.first);
+}
+
+_Static_assert(TUG_RUN_MOST <= TUG_ORDER_TASKS, "the pages of a run do not set out at once");
+
 /* leave: pages of the run, by bits, that do not come. */
 static void come_here(struct tug_array *array, const struct tug_run_of_pages *run, uint64_t leave) {
     struct tug_coming *coming = &array->follow.coming[0];
@@ -180,6 +191,7 @@ static void come_here(struct tug_array *array, const struct tug_run_of_pages *ru
     order->index = index;
     order->bytes = run->npages * array->page_bytes < left ? run->npages * array->page_bytes : left;
     order->leave = leave;
+    order->gently = true;
     order->buffer = NULL;
     order->to = array->rank;
     order->on_complete = (struct tug_callback){moved, coming};
@@ -190,7 +202,12 @@ static uint32_t npages_kept(const struct tug_follow *follow) {
     return follow->streak < TUG_STREAK_MOST ? follow->streak : TUG_STREAK_MOST;
 }
 
-/* Is the run of the page, which was used last, worth a move now? */
+/* Before, and has not been used since. */
+static bool came_for_nothing(const struct tug_page *entry) {
+    return entry != NULL && entry->rent_ns == 0 && entry->patience > 0;
+}
+
+/* Is the run of the page, which is about to be used, worth a move now? */
 static void think_of(struct tug_array *array, const struct tug_page *user) {
     struct tug_follow *follow = &array->follow;
     const uint64_t page = atomic_load_explicit(&user->page, memory_order_relaxed);
@@ -206,7 +223,7 @@ static void think_of(struct tug_array *array, const struct tug_page *user) {
     uint64_t leave = 0;
     for (uint32_t i = 0; i < run.npages; i++) {
         const struct tug_page *entry = tug_pages_find(&array->pages, run.first + i);
-        if (is_here(array, entry) || (entry != NULL && entry->rent_ns == 0 && entry->patience > 0))
+        if (entry != user && (is_here(array, entry) || came_for_nothing(entry)))
             leave |= (uint64_t)1 << i;
         else if (entry != NULL) {
             seen.rent_ns += entry->rent_ns;
@@ -218,19 +235,6 @@ static void think_of(struct tug_array *array, const struct tug_page *user) {
 }
 
 /* ---- accesses ---- */
-
-void tug_follow_begin(struct tug_page *entry, struct tug_task *task) {
-    struct tug_follow *follow = &entry->array->follow;
-    if (!follow->on)
-        return;
-    task->begun_ns = tug_clock_ns();
-    follow->accesses_out++;
-}
-
-void tug_follow_cancel(struct tug_page *entry) {
-    if (entry->array->follow.on)
-        entry->array->follow.accesses_out--;
-}
 
 static bool any_unjudged(const struct tug_follow *follow) {
     for (int i = 0; i < TUG_RUNS; i++)
@@ -256,6 +260,38 @@ static void count(struct tug_array *array, uint64_t page) {
     follow->elsewhere++;
 }
 
+static bool is_coming(struct tug_follow *follow, uint64_t page) {
+    const struct tug_coming *coming = coming_with(follow, page);
+    return coming != NULL && !((coming->left_out | coming->over) >> (page - coming->run.first) & 1);
+}
+
+bool tug_follow_waits(struct tug_page *entry, struct tug_task *task) {
+    struct tug_array *array = entry->array;
+    struct tug_follow *follow = &array->follow;
+    if (!follow->on || task->thought || is_here(array, entry))
+        return false;
+    task->thought = true;
+    if (is_coming(follow, task->page))
+        return true;
+    count(array, task->page);
+    if (!entry->asking)
+        think_of(array, entry);
+    return is_coming(follow, task->page);
+}
+
+void tug_follow_begin(struct tug_page *entry, struct tug_task *task) {
+    struct tug_follow *follow = &entry->array->follow;
+    if (!follow->on)
+        return;
+    task->begun_ns = tug_clock_ns();
+    follow->accesses_out++;
+}
+
+void tug_follow_cancel(struct tug_page *entry) {
+    if (entry->array->follow.on)
+        entry->array->follow.accesses_out--;
+}
+
 void tug_follow_end(struct tug_page *entry, const struct tug_task *task, int status) {
     struct tug_array *array = entry->array;
     struct tug_follow *follow = &array->follow;
@@ -266,10 +302,7 @@ void tug_follow_end(struct tug_page *entry, const struct tug_task *task, int sta
     if (is_here(array, entry))
         tug_array_used_here(array);
     else if (status == 0) {
-        count(array, atomic_load_explicit(&entry->page, memory_order_relaxed));
         entry->rent_ns += ns;
         entry->idle_ns += follow->streak > 1 ? ns : 0;
-        if (!entry->asking && !entry->changing)
-            think_of(array, entry);
     }
 }

@@ -43,8 +43,8 @@ struct turn {
     struct tug_fetched fetched;
     struct answer {
         struct turn *turn;
-        uint32_t rank, absent;
-    } answers[]; /* of a move: [answers_of()] */
+        uint32_t rank, no; /* stop: the page is held; change: not known there */
+    } answers[];           /* of a move: [answers_of()] */
 };
 
 struct record {
@@ -127,9 +127,11 @@ static bool all_are_told(const struct turn *turn) {
 static void answered(void *d, int status) {
     struct answer *answer = d;
     struct turn *turn = answer->turn;
+    if (status == 0 && answer->no && turn->step == TUG_CALL_STOP)
+        status = TUG_ERR_STATE;
     if (status != 0 && turn->status == 0 && turn->step == TUG_CALL_STOP)
         turn->status = status; /* a process that is lost need not be told of the change */
-    if (answer->absent && turn->step == TUG_CALL_CHANGE)
+    if (answer->no && turn->step == TUG_CALL_CHANGE)
         tug_rankset_remove(&turn->record->told, answer->rank);
     const bool was_awaited = turn->spare == 0 && !all_are_told(turn);
     turn->spare |= (uint64_t)1 << (answer - turn->answers);
@@ -162,7 +164,7 @@ static bool tell_all(struct turn *turn) {
         const int i = __builtin_ctzll(turn->spare);
         struct answer *answer = &turn->answers[i];
         *answer = (struct answer){turn, rank, 0};
-        if (!tell(turn, rank, &answer->absent, sizeof(answer->absent),
+        if (!tell(turn, rank, &answer->no, sizeof(answer->no),
                   (struct tug_callback){answered, answer}))
             return false;
         turn->spare &= ~((uint64_t)1 << i);
@@ -226,7 +228,7 @@ static void take_step(struct tug_deferred *work) {
         turn->array->home->fetches += taken;
         break;
     case TUG_CALL_FREE: /* arrives before any page that the next move brings there */
-        taken = tell(turn, turn->old.owner, &turn->answers[0].absent, sizeof(uint32_t),
+        taken = tell(turn, turn->old.owner, &turn->answers[0].no, sizeof(uint32_t),
                      (struct tug_callback){freed, turn});
         if (taken)
             end_move(turn->record);
@@ -275,6 +277,7 @@ static struct turn *take_turn(struct tug_array *array, struct tug_caller caller,
     turn->is_move = is_move;
     turn->spare = ((uint64_t)1 << nanswers) - 1;
     turn->message.page = question->page;
+    turn->message.gently = question->gently;
     return turn;
 }
 
@@ -310,6 +313,20 @@ static void on_ask(struct tug_array *array, struct tug_caller caller, const void
     }
 }
 
+static bool may_wait_for_a_hold(const struct turn *turn) {
+    return turn->is_move && !turn->question.gently;
+}
+
+/* Is there one among those who come before? */
+static bool any_may_wait(const struct record *record) {
+    if (record->move != NULL && may_wait_for_a_hold(record->move))
+        return true;
+    for (const struct turn *turn = record->first; turn != NULL; turn = turn->next)
+        if (may_wait_for_a_hold(turn))
+            return true;
+    return false;
+}
+
 static void on_move(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_question question;
     memcpy(&question, payload, sizeof(question));
@@ -317,10 +334,11 @@ static void on_move(struct tug_array *array, struct tug_caller caller, const voi
     if (!question.wanted) /* from a node that cannot reach them */
         atomic_fetch_add(tug_array_wants(array, question.page), 1);
     question.wanted = true;
-    struct turn *turn = take_turn(array, caller, &question, true);
+    const bool refused = question.gently && any_may_wait(record);
+    struct turn *turn = refused ? NULL : take_turn(array, caller, &question, true);
     if (turn == NULL) {
         atomic_fetch_sub(tug_array_wants(array, question.page), 1);
-        reply(array, record, caller, TUG_ERR_NO_MEMORY, false);
+        reply(array, record, caller, refused ? TUG_ERR_STATE : TUG_ERR_NO_MEMORY, false);
     } else if (record->move != NULL) {
         line_up(turn);
     } else if (!begin(turn)) {

@@ -29,6 +29,7 @@ struct tug_order *tug_order_take(struct tug_array *array) {
     order->array = array;
     order->status = 0;
     order->leave = 0;
+    order->gently = false;
     return order;
 }
 
@@ -59,6 +60,9 @@ static bool next_page(struct tug_task *task, int status) {
     struct tug_order *order = task->order;
     if (status != 0 && order->status == 0)
         order->status = status;
+    if (order->gently)
+        tug_follow_over(order->array, task->page);
+    task->thought = false;
     if (order->status == 0 && pick(order, &task->page))
         return true;
     if (--order->tasks_out == 0)
@@ -91,6 +95,8 @@ static void run_order(struct tug_deferred *work) {
     while (tasks < TUG_ORDER_TASKS && pick(order, &page))
         order->tasks[tasks++] = (struct tug_task){.order = order, .page = page};
     order->tasks_out = tasks;
+    if (tasks == 0) /* all stay */
+        end_order(order);
     for (unsigned i = 0; i < tasks; i++) /* the last to end gives the order back */
         run_task(&order->tasks[i]);
 }
@@ -170,7 +176,8 @@ static bool ask(struct tug_page *entry, struct tug_task *task, enum tug_gas_call
     task->question = (struct tug_question){.page = task->page,
                                            .to = moves ? task->order->to : TUG_NO_OWNER,
                                            .puts = puts,
-                                           .wanted = wants != NULL};
+                                           .wanted = wants != NULL,
+                                           .gently = moves && task->order->gently};
     const struct tug_call_params call = {.dest_proc = (int)tug_array_home(array, task->page).rank,
                                          .handler = what,
                                          .payload = &task->question,
@@ -260,6 +267,8 @@ static bool do_get(struct tug_page *entry, struct tug_task *task) {
     }
     if (!reach(entry, task))
         return false;
+    if (tug_follow_waits(entry, task))
+        return wait_on(entry, task);
     const struct tug_read_params read = {.src_proc = (int)entry->place.owner,
                                          .src_raddr = remote(entry, part.offset),
                                          .dest_laddr = local(array, part.local),
@@ -306,11 +315,13 @@ static bool try_fetch(struct tug_page *entry, struct tug_task *task, const struc
 
 static bool do_put(struct tug_page *entry, struct tug_task *task) {
     const struct part part = part_of(task);
+    unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     if (tug_page_known(entry) && !reach(entry, task))
         return false;
+    if (tug_page_known(entry) && address == NULL && tug_follow_waits(entry, task))
+        return wait_on(entry, task);
     if (!tug_page_known(entry) || !tug_page_enter(entry, task->page))
         return ask(entry, task, TUG_CALL_ASK, true);
-    unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     if (address != NULL && task->order->kind == TUG_ORDER_PUT) {
         tug_copy(address + part.offset, part.local, part.bytes);
         tug_page_leave(entry);
@@ -385,8 +396,8 @@ static void run_task(struct tug_task *task) {
 
 /* ---- pages that move ---- */
 
-static void answer(struct tug_array *array, struct tug_caller caller, uint32_t absent) {
-    tug_answer(array->context, caller, &absent, sizeof(absent));
+static void answer(struct tug_array *array, struct tug_caller caller, uint32_t no) {
+    tug_answer(array->context, caller, &no, sizeof(no));
 }
 
 /* Puts under way are complete, perhaps. */
@@ -403,13 +414,17 @@ static void on_stop(struct tug_array *array, struct tug_caller caller, const voi
     struct tug_message message;
     memcpy(&message, payload, sizeof(message));
     struct tug_page *entry = tug_pages_find(&array->pages, message.page);
+    bool held = false;
     if (entry != NULL) {
         entry->puts_from = message.place.generation + 1;
+        /* seq_cst, then the holds: pairs with try_hold(), which counts its hold before it enters */
         entry->stopping = !tug_page_stop(entry);
+        held = message.gently && atomic_load(&entry->holds) != 0;
+        entry->stopping &= !held;
         entry->caller = caller;
     }
     if (entry == NULL || !entry->stopping)
-        answer(array, caller, 0);
+        answer(array, caller, held);
 }
 
 static void finish_change(struct tug_page *entry, const struct tug_page_slot *place) {

@@ -2,9 +2,10 @@
  * gas_follow: pages come to who uses them, if the program wants it, and come to rest.
  *
  * A page that one rank reads, or writes, again and again becomes its own, with those beside it, and
- * not with others; without automatic moves it stays. A page that all ranks add to keeps every
- * addition, and moves less often than every second addition. Argument: "setting":
- * TUGBOAT_ARRAY_MOVES=on says it, not the program.
+ * not with others; without automatic moves it stays. A page that is held stays, too, and nobody
+ * waits for the hold. Runs that ranks take from one another while they are on their way end, and
+ * keep every addition. A page that all ranks add to does, too, and moves less often than every
+ * second addition. Argument: "setting": TUGBOAT_ARRAY_MOVES=on says it, not the program.
  */
 #include "gas_check.h"
 
@@ -72,6 +73,44 @@ static void off(void) {
     GOOD(tug_array_free(&array));
 }
 
+static void held(enum tug_moves moves) {
+    void *address;
+    create(moves);
+    if (check_rank == 0)
+        GOOD(tug_array_hold(array, 1, &address));
+    barrier();
+    if (check_rank == check_nranks - 1)
+        CHECK(!comes(1, true, 500), "a page comes that is held");
+    barrier();
+    if (check_rank == 0)
+        GOOD(tug_array_release(array, 1));
+    barrier();
+    if (check_rank == check_nranks - 1)
+        CHECK(comes(1, true, MOST), "a page does not come that was held");
+    GOOD(tug_array_free(&array));
+}
+
+/* Runs of pages go to and fro: in each round a rank uses those of the next one. */
+static void taken(enum tug_moves moves) {
+    enum { RUN = 8, ROUNDS = 40, TIMES = 3 };
+    uint64_t sum = 0;
+    create(moves);
+    for (int i = 0; i < ROUNDS; i++)
+        for (int k = 0; k < RUN * TIMES; k++) {
+            const size_t run = (size_t)(check_rank + i) % (size_t)check_nranks;
+            const size_t page = RUN * run + (size_t)(k * 3 % RUN);
+            GOOD(tug_array_fetch_and_op(array, page * PAGE, 8, TUG_ADD, 1, NULL));
+        }
+    barrier();
+    for (size_t page = 0; page < RUN * (size_t)check_nranks; page++) {
+        uint64_t value;
+        GOOD(tug_array_get(array, page * PAGE, &value, 8));
+        sum += value;
+    }
+    CHECK(sum == (uint64_t)(ROUNDS * RUN * TIMES * check_nranks), "%llu", (unsigned long long)sum);
+    GOOD(tug_array_free(&array));
+}
+
 static void together(enum tug_moves moves) {
     const int times = check_rounds(2000, 300);
     uint64_t sum = 0;
@@ -93,6 +132,8 @@ int main(int argc, char **argv) {
     const enum tug_moves moves = setting ? TUG_MOVES_BY_SETTING : TUG_MOVES_AUTOMATIC;
     alone(moves);
     off();
+    held(moves);
+    taken(moves);
     together(moves);
     return check_end();
 }

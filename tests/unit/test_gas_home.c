@@ -1,6 +1,7 @@
 /* The home of a page in a job of a million: it keeps and does what those who ask for the page cost,
  * not what the job has ranks; it tells all whom a move concerns, whatever their number and however
- * often there is no room; and without memory it says so. LLCL and the engine are played here. */
+ * often there is no room; without memory it says so; and a move that shall wait for no hold does
+ * not. LLCL and the engine are played here. */
 #include "check.h"
 #include "gas/array.h"
 #include "llcl/llcl.h"
@@ -23,11 +24,13 @@ static struct sent sent[4096];
 static size_t nsent, nanswered;
 static unsigned told[TUG_CALL_KINDS];
 static bool was_told[MILLION];
+static unsigned nbegun;              /* moves that have begun behind others */
 static unsigned no_room;             /* so many calls are refused from now on */
 static struct tug_deferred *retried; /* the work that tries again, at most one here */
 static struct tug_reply last_reply;
 static unsigned nreplies;
 static size_t allocated;
+static bool held; /* says who is told to stop */
 static long until_refusal = -1;
 
 void *__real_calloc(size_t n, size_t bytes);
@@ -62,6 +65,10 @@ bool __wrap_tug_try_call_async(tug_context *context, const struct tug_call_param
     (void)context;
     if (no_room > 0 && no_room-- > 0)
         return false;
+    if (call->handler == TUG_CALL_STOP && told[TUG_CALL_FREE] > nbegun) { /* the next move */
+        memset(was_told, 0, sizeof(was_told));
+        nbegun = told[TUG_CALL_FREE];
+    }
     if (call->handler == TUG_CALL_STOP || call->handler == TUG_CALL_CHANGE) {
         assert_false(was_told[call->dest_proc]);
         was_told[call->dest_proc] = true;
@@ -101,6 +108,8 @@ static int begin(void **state) {
     until_refusal = -1;
     memset(told, 0, sizeof(told));
     nsent = nanswered = nreplies = no_room = 0;
+    held = false;
+    nbegun = 0;
     retried = NULL;
     own = (struct tug_array_pool){.mapped = (unsigned char *)&wants};
     array = (struct tug_array){.rank = SELF, .nranks = MILLION, .npages = 1, .nhomed = 1};
@@ -143,6 +152,8 @@ static void run(void) {
             memset(was_told, 0, sizeof(was_told));
             *(struct tug_fetched *)one.answer = (struct tug_fetched){.slot = 9};
         }
+        if (one.kind == TUG_CALL_STOP)
+            *(uint32_t *)one.answer = held;
         one.on_complete.f(one.on_complete.d, 0);
     }
 }
@@ -210,12 +221,53 @@ static void says_when_there_is_no_memory(void **state) {
     move(OWNER);
 }
 
+static void move_gently(uint32_t to) {
+    const struct tug_question question = {.page = 0, .to = to, .gently = true};
+    memset(was_told, 0, sizeof(was_told));
+    on_move(&array, (struct tug_caller){.process = (int)to}, &question);
+}
+
+static void a_gentle_move_leaves_what_is_held(void **state) {
+    (void)state;
+    held = true;
+    move_gently(OWNER);
+    run();
+    assert_int_equal(last_reply.status, TUG_ERR_STATE);
+    assert_int_equal(last_reply.place.owner, SELF);
+    assert_int_equal(last_reply.place.generation, 2); /* puts go on in a new one */
+    assert_int_equal(told[TUG_CALL_FETCH], 0);
+    assert_int_equal(wants, 0);
+    held = false;
+    move_gently(OWNER);
+    run();
+    assert_int_equal(last_reply.status, 0);
+    assert_int_equal(last_reply.place.owner, OWNER);
+}
+
+/* Which may wait for a hold itself. Behind another gentle one it waits. */
+static void a_gentle_move_does_not_wait_for_another(void **state) {
+    (void)state;
+    const struct tug_question question = {.page = 0, .to = 7};
+    move_gently(OWNER);
+    move_gently(OWNER + 1);
+    assert_int_equal(nreplies, 0);
+    on_move(&array, (struct tug_caller){.process = 7}, &question);
+    move_gently(OWNER + 2);
+    assert_int_equal(nreplies, 1);
+    assert_int_equal(last_reply.status, TUG_ERR_STATE);
+    run();
+    assert_int_equal(nreplies, 4);
+    assert_int_equal(last_reply.place.owner, 7);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(costs_what_those_who_ask_cost, begin, end),
         cmocka_unit_test_setup_teardown(tells_all_whatever_their_number, begin, end),
         cmocka_unit_test_setup_teardown(tells_all_though_there_is_no_room, begin, end),
         cmocka_unit_test_setup_teardown(says_when_there_is_no_memory, begin, end),
+        cmocka_unit_test_setup_teardown(a_gentle_move_leaves_what_is_held, begin, end),
+        cmocka_unit_test_setup_teardown(a_gentle_move_does_not_wait_for_another, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

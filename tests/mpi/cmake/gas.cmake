@@ -50,7 +50,7 @@ tug_layer_test(gas grow WAYS all RANKS 2 NODES tcp)
 # Pages follow their users, where memory is not mapped.
 tug_layer_test(gas follow WAYS packets mpi RANKS 2 3)
 tug_layer_test(gas follow WAYS packets CASE setting RANKS 2 ARGS setting ENV TUGBOAT_ARRAY_MOVES=on)
-tug_layer_test(gas follow WAYS all RANKS 2 NODES tcp)
+tug_layer_test(gas follow WAYS all RANKS 2 3 NODES tcp)
 # ... and nothing is lost while threads of all ranks use them
 tug_layer_test(gas stress WAYS packets mpi CASE follow RANKS 3 ARGS 4 2000 ENV TUGBOAT_ARRAY_MOVES=on)
 tug_layer_test(gas moves WAYS packets CASE follow RANKS 3 ARGS 500 ENV TUGBOAT_ARRAY_MOVES=on)
