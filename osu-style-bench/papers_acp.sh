@@ -1,10 +1,11 @@
 # shellcheck shell=bash disable=SC2154
-# papers_acp.sh: the section of papers.sh on ACP's basic layer over InfiniBand, figures 4 and 5, table 3, and what the paper
+# papers_acp.sh: the section of papers.sh on ACP's basic layer over InfiniBand, figures 4 and 5, tables 1 to 3, and what the paper
 # does with starter memory and colours.
 #
 # acp.csv has the rows of acp_latency: op, bytes, microseconds, the host's half of a ping-pong, and a ratio.
 # acp_memory.csv has what `tugboat info --memory` says: ranks, ranks in use, and bytes: the layer below with its
-# context, ACP, queue pairs. acp_start.csv has the rows of acp_start: are keys exchanged, ranks, microseconds of acp_init and
+# context, ACP, queue pairs. acp_parts.csv has parts of that for a million ranks: name, the paper's bytes, those here, and how
+# many of what size. acp_start.csv has the rows of acp_start: are keys exchanged, ranks, microseconds of acp_init and
 # of the first and the second put to a rank. acp_colors.csv: which memory, bytes that two ports had of it.
 
 acp_draw() { # NAME UNIT VALUE: in which US is the time
@@ -58,6 +59,37 @@ acp_memory_rows() {
                 END { printf "%d,%d,%.0f,%.0f,%.0f\n", ranks, active < ranks ? active : ranks, llcl, acp, queues }'
         done
     done | uniq
+}
+
+# The paper's parts of table 3, and tables 1 and 2: its entries of the two queues have 120 bytes, 4096 of them each.
+acp_parts_rows() {
+    echo part,paper,bytes,entries
+    "$tugboat" info --memory 1000000,1024 | awk '
+        function row(name, paper) { sub(/^ +/, ""); match($0, /  +[0-9]+  /); text = substr($0, RSTART + RLENGTH)
+            match($0, /[0-9]+  /); printf "%s,%d,%d,%s\n", name, paper, substr($0, RSTART, RLENGTH), text }
+        /^  ACP commands / { row("command queue (table 1)", 4096 * 120) }
+        /^  others. ACP commands / { row("commands of others (table 1)", 4096 * 120) }
+        /^  registered memory / { row("registered memory", 40 * 255) }
+        /^  others. ACP keys / { row("others&#8217; registered memory", 10e6) }
+        /^  who has a table / { row("who has a table of whom", 4e6) }
+        /^  connected peers / { row("queue pairs", 160e6) }
+        /^  starter keys/ { row("starter memory&#8217;s keys if they are exchanged", 12e6) }'
+}
+
+acp_parts() {
+    acp_parts_rows >"$out/data/acp_parts.csv"
+    printf '<h3>Tables 1 to 3: commands, addresses, and the parts of the memory with a million ranks</h3>\n'
+    printf '<table>\n<tr><th>part</th><th>paper, KB</th><th>here, KB</th><th>here / paper</th><th>of what</th></tr>\n'
+    awk -F, 'FNR > 1 { printf "<tr><td>%s</td><td>%.1f</td><td>%.1f</td><td>x%.2f</td><td>%s</td></tr>\n", $1, $2 / 1e3, $3 / 1e3,
+        $3 / $2, $4 }' "$out/data/acp_parts.csv"
+    printf '</table>\n'
+    # The drawing of <acp.h>: rank, colour, key, offset.
+    sed -n 's/^ \* *\([0-9]*\) bits  *\([0-9]*\)  *\([0-9]*\) bits  *\([0-9]*\) bits.*/\1,\2,\3,\4/p' "$here/../include/acp.h" >"$out/data/acp_address.csv"
+    awk -F, '{ printf "<ul>\n<li>A global address has %d bits of rank, %d of colour, %d of key, %d of offset. Paper: 21, 1, 8, 34.</li>\n</ul>\n", $1, $2, $3, $4 }' \
+        "$out/data/acp_address.csv"
+    printf '<p>The same: what a process keeps for commands, addresses and peers, and its number of entries. Not the same: commands here lie on cache
+lines of their own, so that two threads do not share one; tables and pairs are kept for the 1024 others in use; a key has the names
+of four ports, where the paper has an address and a number.</p>\n'
 }
 
 acp_memory() {
@@ -159,5 +191,6 @@ InfiniBand QDR, so that absolute times do not compare; a put of ACP ends when ra
 trip. The paper did not measure third-party copies.</p>\n'
     acp_start
     acp_colors
+    acp_parts
     acp_memory
 }

@@ -55,7 +55,7 @@ echo '0 bytes of shares by the first device, 32 by the second' | said_in_vm acp_
 bash "$here/papers.sh" "$build" --out "$work" --verbs "$work/verbs" --tiny 2>"$work/log" || fail "no page: $(cat "$work/log")"
 page=$work/papers.html
 nfigures=18
-ngroups=10
+ngroups=11
 for part in '<svg' '</svg>' '<figcaption>'; do
     [ "$(grep -c "$part" "$page")" = $nfigures ] || fail "not $nfigures of $part"
 done
@@ -129,6 +129,15 @@ awk -F, '$1 == 1000000 { printf "<li>1000000 ranks, %d of them in use: %.1f MB, 
     FNR > 1 && !($3 > 0 && $4 > 0 && $5 > 0) { bad = 1 }
     END { exit bad || n != 2 }' "$work/data/acp_memory.csv" >"$work/sums" || fail "ACP's memory: not two rows for a million ranks, or a part is missing"
 expect <"$work/sums"
+
+[ "$(wc -l <"$work/data/acp_parts.csv")" = 8 ] || fail "ACP's memory: not all parts"
+awk -F, 'NR > 1 { if (!($2 > 0 && $3 > 0)) exit 1
+    printf "<tr><td>%s</td><td>%.1f</td><td>%.1f</td><td>x%.2f</td><td>%s</td></tr>\n", $1, $2 / 1e3, $3 / 1e3, $3 / $2, $4 }' \
+    "$work/data/acp_parts.csv" >"$work/sums" || fail "ACP's memory: a part is missing"
+expect <"$work/sums"
+expect <<'LINES' # the defaults of CMakeLists.txt
+<li>A global address has 21 bits of rank, 1 of colour, 8 of key, 34 of offset. Paper: 21, 1, 8, 34.</li>
+LINES
 
 # Relocatable global arrays: factors, what own costs, and when it pays.
 for transport in tcp:TCP 'shm:shared memory'; do
