@@ -19,6 +19,7 @@
 #include "host/layout.h"
 #include "host/level.h"
 #include "host/participants.h"
+#include "host/report.h"
 #include "persistent/collectives.h"
 #include "persistent/rival.h"
 #include "request/request.h"
@@ -470,7 +471,7 @@ static int run_ours(struct tug_repeat *repeat, const struct tug_repeat_call *cal
                                                      : run_blocks(repeat, call);
     tug_stat_add(TUG_STAT_COLLECTIVE_TAKEN, 1);
     if (error != MPI_SUCCESS)
-        tug_host.Comm_call_errhandler(call->comm, error);
+        tug_report_comm(call->comm, error);
     return error;
 }
 

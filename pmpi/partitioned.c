@@ -6,6 +6,7 @@
 #include "base/stats.h"
 #include "engine/park.h"
 #include "host/host.h"
+#include "host/report.h"
 #include "persistent/partitioned.h"
 #include "pmpi/blocking.h"
 #include "pmpi/shim.h"
@@ -36,7 +37,7 @@ static int take(int error, const struct tug_partitioned_call *call, MPI_Request 
     pthread_once(&once, settle_waits);
     error = tug_partitioned_create(call, request);
     if (error != MPI_SUCCESS)
-        tug_host.Comm_call_errhandler(call->comm, error);
+        tug_report_comm(call->comm, error);
     else
         tug_stat_add(TUG_STAT_PERSISTENT_TAKEN, 1);
     return error;
@@ -72,7 +73,7 @@ static struct tug_partitioned *find(MPI_Request *request, bool sends) {
 
 static int report(const struct tug_partitioned *mine, int error) {
     if (TUG_UNLIKELY(error != MPI_SUCCESS))
-        tug_host.Comm_call_errhandler(((const struct tug_request *)mine)->comm, error);
+        tug_report_comm(((const struct tug_request *)mine)->comm, error);
     return error;
 }
 

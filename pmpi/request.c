@@ -13,6 +13,7 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
+#include "host/report.h"
 #include "pmpi/blocking.h"
 #include "pmpi/shim.h"
 #include "request/request.h"
@@ -82,9 +83,12 @@ static int retire_one(MPI_Request *handle, struct tug_request *request, MPI_Stat
     const MPI_Comm comm = request->comm;
     const MPI_Win win = request->win;
     int error = retire(handle, request, status);
-    if (TUG_UNLIKELY(error != MPI_SUCCESS))
-        (void)(one_sided ? tug_shim_Win_call_errhandler(win, error)
-                         : tug_host.Comm_call_errhandler(comm, error));
+    if (error == MPI_SUCCESS)
+        return error;
+    if (one_sided)
+        (void)tug_shim_Win_call_errhandler(win, error);
+    else
+        tug_report_comm(comm, error);
     return error;
 }
 
@@ -93,7 +97,7 @@ static int retire_one(MPI_Request *handle, struct tug_request *request, MPI_Stat
 static int refuse(int (*call)(MPI_Request *), MPI_Request *request) {
 #ifdef OPEN_MPI
     (void)call, (void)request;
-    tug_host.Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_REQUEST);
+    tug_report_comm(MPI_COMM_WORLD, MPI_ERR_REQUEST);
     return MPI_ERR_REQUEST;
 #else
     return call(request);
@@ -278,7 +282,7 @@ static bool all_over(struct mixed *mixed) {
 }
 
 static int no_memory(void) {
-    tug_host.Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_NO_MEM);
+    tug_report_comm(MPI_COMM_SELF, MPI_ERR_NO_MEM);
     return MPI_ERR_NO_MEM;
 }
 
@@ -302,7 +306,7 @@ static int retire_all(struct mixed *mixed) {
         if (ours(&mixed->requests[i]) == NULL && mixed->statuses != MPI_STATUSES_IGNORE)
             mixed->statuses[i].MPI_ERROR = MPI_SUCCESS;
     if (!in_status) /* or the host has told already */
-        tug_host.Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_IN_STATUS);
+        tug_report_comm(MPI_COMM_SELF, MPI_ERR_IN_STATUS);
     return MPI_ERR_IN_STATUS;
 }
 
@@ -472,7 +476,7 @@ static bool find_some(struct mixed *mixed) {
         mixed->indices[found++] = i;
     }
     if (failed && mixed->error == MPI_SUCCESS) {
-        tug_host.Comm_call_errhandler(MPI_COMM_SELF, MPI_ERR_IN_STATUS);
+        tug_report_comm(MPI_COMM_SELF, MPI_ERR_IN_STATUS);
         mixed->error = MPI_ERR_IN_STATUS;
     }
     if (found > 0 || active)

@@ -9,6 +9,7 @@
 #include "base/settings.h"
 #include "host/agreement.h"
 #include "host/host.h"
+#include "host/report.h"
 
 struct tug_acp tug_acp;
 
@@ -43,21 +44,13 @@ static int refuse(const char *what, int status) {
 
 /* ---- MPI ---- */
 
-/* What a function of the host's that answers yes or no says; no if it is not there. */
-static bool host_says(const char *name) {
-    int (*function)(int *);
-    int answer = 0;
-    *(void **)&function = tug_host_find(name);
-    return function != NULL && function(&answer) == MPI_SUCCESS && answer;
-}
-
 static int begin_mpi(int *argc, char ***argv) {
     int provided;
     if (tug_host_family() != TUG_FAMILY_BUILT_FOR)
         return TUG_ERR_NO_MPI;
-    if (host_says("PMPI_Finalized"))
+    if (tug_host_says("PMPI_Finalized"))
         return TUG_ERR_STATE;
-    if (host_says("PMPI_Initialized"))
+    if (tug_host_says("PMPI_Initialized"))
         return 0;
     /* by its public name, as the program would: tools see it, and Tugboat begins with it */
     if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
@@ -212,12 +205,9 @@ int acp_reset(int rank) {
 }
 
 void acp_abort(const char *message) {
-    int (*end_job)(MPI_Comm, int);
     tug_log(TUG_LOG_ERROR, "acp_abort: %s%s%s", message != NULL ? message : "",
             message != NULL ? ": " : "", tug_strerror(last_error));
-    *(void **)&end_job = tug_host_find("PMPI_Abort");
-    if (end_job != NULL && host_says("PMPI_Initialized") && !host_says("PMPI_Finalized"))
-        (void)end_job(MPI_COMM_WORLD, 1);
+    tug_report_end_job(1);
     abort();
 }
 

@@ -167,6 +167,13 @@ void *tug_host_find(const char *name) {
     return tug_host_resolve() ? dlsym(library, name) : NULL;
 }
 
+bool tug_host_says(const char *name) {
+    int (*function)(int *);
+    int answer = 0;
+    *(void **)&function = tug_host_find(name);
+    return function != NULL && function(&answer) == MPI_SUCCESS && answer;
+}
+
 void *tug_host_find_once(const char *name, void *_Atomic *kept) {
     /* relaxed: there is nothing but this address behind it */
     void *function = atomic_load_explicit(kept, memory_order_relaxed);

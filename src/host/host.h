@@ -24,6 +24,7 @@
     X(Comm_create_keyval)                                                                          \
     X(Comm_group)                                                                                  \
     X(Comm_get_attr)                                                                               \
+    X(Comm_get_errhandler)                                                                         \
     X(Comm_rank)                                                                                   \
     X(Comm_remote_group)                                                                           \
     X(Comm_set_errhandler)                                                                         \
@@ -32,6 +33,7 @@
     X(Dist_graph_neighbors)                                                                        \
     X(Dist_graph_neighbors_count)                                                                  \
     X(Errhandler_free)                                                                             \
+    X(Error_string)                                                                                \
     X(Get_count)                                                                                   \
     X(Get_count_c)                                                                                 \
     X(Graph_neighbors)                                                                             \
@@ -154,6 +156,9 @@ void *tug_host_find(const char *name);
 
 /* The same, looked for until it is found; *kept is NULL at first. Any thread. */
 void *tug_host_find_once(const char *name, void *_Atomic *kept);
+
+/* What a function of the host's that answers yes or no says; no if it is not there. */
+bool tug_host_says(const char *name);
 
 /* True for NULL and for addresses inside Tugboat's own object. */
 bool tug_host_is_ours(const void *address);

@@ -16,6 +16,7 @@
 #include "host/host.h"
 #include "host/participants.h"
 #include "host/polite.h"
+#include "host/report.h"
 #include "host/spin.h"
 #include "node/arena.h"
 #include "node/lent.h"
@@ -380,7 +381,7 @@ static int finish_native(const struct tug_creation *c, MPI_Aint size) {
     if (agreed.misplaced) {
         int error = heal(c->base, c->size, c->disp_unit, c->info, c->comm, c->win);
         if (error != MPI_SUCCESS)
-            tug_host.Comm_call_errhandler(c->comm, error);
+            tug_report_comm(c->comm, error);
         return error;
     }
     adopt_native(*c->win, agreed, c->info);
@@ -578,7 +579,7 @@ static int failed(struct making *m, bool real) {
     tug_host.Win_free(c->win);
     if (!m->on_self)
         return make_native(c);
-    tug_host.Comm_call_errhandler(c->comm, MPI_ERR_WIN); /* it does not serve the program */
+    tug_report_comm(c->comm, MPI_ERR_WIN); /* it does not serve the program */
     return MPI_ERR_WIN;
 }
 

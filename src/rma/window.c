@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "host/wait_group.h"
 #include "host/host.h"
+#include "host/report.h"
 #include "rma/direct.h"
 #include "rma/private.h"
 #include "rma/remote.h"
@@ -153,7 +154,7 @@ int tug_window_raise(struct tug_window *window, int error) {
         return error;
     MPI_Win handle = window->handle;
     lend_handler(window);
-    tug_host.Win_call_errhandler(handle, error);
+    tug_report_win(handle, window->errhandler, error);
     take_handler_back(handle, window);
     return error;
 }

@@ -22,9 +22,8 @@ wait_for_ranks() {
 
 pick() { awk -v at="$FAULT_AT" '{ line[NR] = $0 } END { if (NR) print line[at % NR + 1] }'; }
 
-# Hydra (MPICH 4.0.2) does not always end a job when ranks of two hosts abort one shortly after the other: the proxies of these
-# hosts are gone, mpiexec does not tell the others, and their ranks go on, waiting for those that have gone. After 20 s of that
-# they are ended here, whereupon mpiexec ends, too.
+# Hydra (MPICH 4.0.2) does not end a job of which a rank ends by exit() alone: the proxy of its host is gone, mpiexec does not
+# tell the others, and their ranks go on, waiting for it. After 20 s of that they are ended here, whereupon mpiexec ends, too.
 end_abandoned() {
     local left seconds=0
     while sleep 1; do

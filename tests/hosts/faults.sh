@@ -29,6 +29,8 @@ fault_verdict() {
         echo "no end in $limit s"
     elif grep -q 'fault: LEFT' "$work/out"; then
         grep -m 1 -o 'LEFT.*' "$work/out"
+    elif grep -q 'fault: mpiexec has lost' "$work/out"; then
+        echo 'half ended'
     elif grep 'WRONG' "$work/out" | grep -qvE 'gave error code|tug_|acp_|: -?[0-9]+ \(|[Nn]o memory|is lost|error|MPIX?_'; then
         echo 'wrong data'
     elif [ "$fault" = shm ] && grep -q 'signal 7' "$work/out" && ! grep -qE '^ *[0-9]+ .*libtugboat' "$work/out"; then

@@ -177,7 +177,8 @@ if(TARGET tugboat)
     tug_mpi_test(engine_refused RANKS 3 NODES two WAYS host LABELS llcl)
 endif()
 
-# For `./dev cluster --growth`.
+# For `./dev cluster --growth`, and for tests/hosts/fatal.sh.
 if(TARGET tugboat)
     tug_mpi_program(mpi_growth SOURCES growth.c LIBS tugboat)
+    tug_mpi_program(mpi_fatal SOURCES fatal.c)
 endif()
