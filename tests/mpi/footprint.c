@@ -16,7 +16,7 @@
 long scarce_held(void) __attribute__((weak));
 
 enum {
-    ROUNDS = 3,
+    ROUNDS = 5, /* a table of windows grows by a page of 8 KiB in one of them */
     RANKS_MOST = 128,
     PUT = 1024, /* elements: so long puts are not gathered */
     PAGE = 64,
