@@ -196,11 +196,11 @@ static inline bool is_over(const struct tug_rma *o) {
     (void)0
 
 /* Puts and gets like the one before take the short way; the others a call more. */
-#define IS_LIKE_LAST(kind)                                                                         \
-    tug_remote_join_last(win, kind, origin_addr, origin_count, origin_datatype, target_rank,       \
+#define IS_LIKE_LAST(writes)                                                                       \
+    tug_remote_join_last(win, writes, origin_addr, origin_count, origin_datatype, target_rank,     \
                          target_disp, target_count, target_datatype)
-#define JOINS_LAST_PUT IS_LIKE_LAST(TUG_COMPANY_WRITES)
-#define JOINS_LAST_GET IS_LIKE_LAST(TUG_COMPANY_READS)
+#define JOINS_LAST_PUT IS_LIKE_LAST(true)
+#define JOINS_LAST_GET IS_LIKE_LAST(false)
 #define JOINS_LAST_ACC false
 #define JOINS_LAST_GETACC false
 #define JOINS_LAST_FOP false

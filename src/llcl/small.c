@@ -194,7 +194,7 @@ static inline bool join_company(const struct tug_transfer *t, enum tug_company_k
         return false;
     if (kind == TUG_COMPANY_READS && t->then != NULL)
         return join_with_end(company, t);
-    if (!tug_small_join(kind, t->offset, t->here))
+    if (!tug_small_join(kind == TUG_COMPANY_WRITES, t->offset, t->here))
         return false;
     if (t->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM)
         memcpy(&company->words[TUG_SMALL_FORM], t->form, sizeof(t->form));

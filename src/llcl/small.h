@@ -202,12 +202,17 @@ enum {
 
 extern _Thread_local uint64_t tug_small_noted[TUG_COMPANY_WORDS]; /* while tug_burst.noted */
 
-/* What this thread's last small operations of a kind have in common, which another may join. NULL:
+static inline enum tug_company_kind tug_small_kind(bool writes) {
+    return writes ? TUG_COMPANY_WRITES : TUG_COMPANY_READS;
+}
+
+/* What this thread's last small writes, or reads, have in common, which another may join. NULL:
  * nothing. */
-static inline const uint64_t *tug_small_last(enum tug_company_kind kind) {
-    if (tug_burst.companies[kind] != NULL)
-        return tug_burst.companies[kind]->words;
-    return kind == TUG_COMPANY_WRITES && tug_burst.noted ? tug_small_noted : NULL;
+static inline const uint64_t *tug_small_last(bool writes) {
+    const struct tug_company *last = tug_burst.companies[tug_small_kind(writes)];
+    if (last != NULL)
+        return last->words;
+    return writes && tug_burst.noted ? tug_small_noted : NULL;
 }
 
 /* Have they that form? */
@@ -257,10 +262,11 @@ bool tug_small_note(uint64_t offset, const void *here);
 
 /* One that is like them joins them, if its offset is near enough and there is room. False: it goes
  * the long way, nothing happened. */
-static inline __attribute__((always_inline)) bool
-tug_small_join(enum tug_company_kind kind, uint64_t offset, const void *here) {
+static inline __attribute__((always_inline)) bool tug_small_join(bool writes, uint64_t offset,
+                                                                 const void *here) {
+    const enum tug_company_kind kind = tug_small_kind(writes);
     struct tug_company *last = tug_burst.companies[kind];
-    if (kind == TUG_COMPANY_WRITES && last == NULL) {
+    if (writes && last == NULL) {
         struct tug_note *note = tug_note_next();
         return note != NULL ? tug_small_fill(note, offset, here) : tug_small_note(offset, here);
     }
@@ -268,7 +274,7 @@ tug_small_join(enum tug_company_kind kind, uint64_t offset, const void *here) {
     if (distance + ((uint64_t)1 << 31) > UINT32_MAX || !tug_company_has_room(last, kind))
         return false;
     tug_burst_add();
-    if (kind == TUG_COMPANY_READS) /* where what is read goes */
+    if (!writes) /* where what is read goes */
         tug_company_add(last, kind, (uint32_t)distance, &here, sizeof(here));
     else if (__builtin_expect(last->bytes == 8, 1))
         tug_company_add(last, kind, (uint32_t)distance, here, 8);

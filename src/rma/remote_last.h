@@ -29,10 +29,9 @@ static inline void tug_remote_form(uint64_t form[TUG_FORM_WORDS],
 
 /* A put or get on a window. False: it goes the long way, nothing happened. */
 static inline __attribute__((always_inline)) bool
-tug_remote_join_last(MPI_Win win, enum tug_company_kind kind, const void *here, MPI_Count n,
-                     MPI_Datatype type, int rank, MPI_Aint disp, MPI_Count target_n,
-                     MPI_Datatype target_type) {
-    const uint64_t *last = tug_small_last(kind);
+tug_remote_join_last(MPI_Win win, bool writes, const void *here, MPI_Count n, MPI_Datatype type,
+                     int rank, MPI_Aint disp, MPI_Count target_n, MPI_Datatype target_type) {
+    const uint64_t *last = tug_small_last(writes);
     struct tug_window *window;
     if (last == NULL || tug_stats_on || tug_has_devices() ||
         (window = tug_window_find(win)) == NULL || window->remote == NULL || here == NULL)
@@ -51,7 +50,7 @@ tug_remote_join_last(MPI_Win win, enum tug_company_kind kind, const void *here, 
         __builtin_mul_overflow(disp, target->disp_unit, &offset) ||
         offset > target->size - (MPI_Aint)tug_small_bytes(last) || offset < 0)
         return false;
-    return tug_small_join(kind, (uint64_t)offset, here);
+    return tug_small_join(writes, (uint64_t)offset, here);
 }
 
 #endif
