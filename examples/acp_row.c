@@ -6,6 +6,13 @@
 
 enum { NUMBERS = 100 };
 
+/* A command that could not begin has no handle: then the row would not be what it should. */
+static acp_handle_t begun(acp_handle_t handle) {
+    if (handle == ACP_HANDLE_NULL)
+        acp_abort("a command could not begin");
+    return handle;
+}
+
 int main(int argc, char **argv) {
     if (acp_init(&argc, &argv) != 0)
         return 1;
@@ -26,9 +33,9 @@ int main(int argc, char **argv) {
         for (int i = 1; i <= ranks; i++) {
             /* the address of the next, then the row goes there: each when the one before is done */
             acp_ga_t theirs = acp_query_starter_ga(i % ranks);
-            acp_complete(acp_copy(starter + 8, theirs, sizeof(acp_ga_t), ACP_HANDLE_ALL));
+            acp_complete(begun(acp_copy(starter + 8, theirs, sizeof(acp_ga_t), ACP_HANDLE_ALL)));
             at[1] = board[1];
-            acp_copy(at[1], at[0], sizeof row, ACP_HANDLE_ALL);
+            begun(acp_copy(at[1], at[0], sizeof row, ACP_HANDLE_ALL));
             at[0] = at[1];
         }
         acp_complete(ACP_HANDLE_ALL);
@@ -37,7 +44,7 @@ int main(int argc, char **argv) {
 
     /* a counter in rank 0's starter memory; the old value comes to one's own */
     uint64_t *ticket = (uint64_t *)(board + 3);
-    acp_complete(acp_add8(starter + 24, acp_query_starter_ga(0) + 16, 1, ACP_HANDLE_NULL));
+    acp_complete(begun(acp_add8(starter + 24, acp_query_starter_ga(0) + 16, 1, ACP_HANDLE_NULL)));
     int right = row[NUMBERS - 1] == NUMBERS - 0.5 && *ticket < (uint64_t)ranks;
     acp_sync();
     if (me == 0)

@@ -26,7 +26,7 @@ TEXT
 
 fail() { echo "cluster.sh: $*" >&2; exit 2; }
 
-build=${1:?} hosts=4 ranks=4 only='*' limit=120 quick='' model='' most='' nfaults='' seed=1
+build=$(realpath "${1:?}") hosts=4 ranks=4 only='*' limit=120 quick='' model='' most='' nfaults='' seed=1
 shift
 while [ $# -gt 0 ]; do
     case $1 in
