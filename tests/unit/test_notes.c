@@ -127,6 +127,15 @@ static void some_follow_without_a_look(void **state) {
     end_job();
 }
 
+/* Behind three. Once looked, the next follows without. */
+static void end_with_two_more(void) {
+    assert_true(note(3));
+    assert_true(note_next(4));
+    tug_notes_settle();
+    expect(5);
+    end_job();
+}
+
 /* With nothing out, and behind one that another may have to come behind. */
 static void none_follows_that_wants_a_look(void **state) {
     (void)state;
@@ -137,11 +146,7 @@ static void none_follows_that_wants_a_look(void **state) {
     assert_null(tug_note_next());
     assert_true(write_in(tug_note_begin(TUG_NOTE_LATER), 2));
     assert_null(tug_note_next());
-    assert_true(note(3));
-    assert_true(note_next(4));
-    tug_notes_settle();
-    expect(5);
-    end_job();
+    end_with_two_more();
 }
 
 static void append(void *value);
@@ -247,11 +252,7 @@ static void none_follows_a_command_without_a_look(void **state) {
     tug_engine_leave();
     expect(3);
     assert_null(tug_note_next());
-    assert_true(note(3));
-    assert_true(note_next(4));
-    tug_notes_settle();
-    expect(5);
-    end_job();
+    end_with_two_more();
 }
 
 static void a_round_executes_them(void **state) {
