@@ -234,7 +234,7 @@ static void note_submit(struct tug_vector *vector) {
  * reached now. */
 static bool open(struct tug_vector *vector, const struct tug_key *key) {
     const struct tug_peer *peer = vector->peer;
-    if (atomic_load_explicit(&peer->gathered, memory_order_relaxed) > 0) {
+    if (tug_peer_has_gathered(peer)) {
         if (vector->key == key->word[0])
             return true;
         submit(vector);
@@ -340,7 +340,7 @@ static bool add_combination(struct tug_vector *vector, const struct tug_combinat
         append_combination(all, c, address);
         return true;
     }
-    if (atomic_load_explicit(&vector->peer->gathered, memory_order_relaxed) == 0)
+    if (!tug_peer_has_gathered(vector->peer))
         tug_reach_end(&vector->reach);
     return false;
 }
