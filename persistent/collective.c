@@ -62,6 +62,19 @@ static struct tug_bell *bell_of(const struct collective *c) {
     return near == NULL && c->running->has_far ? tug_far_bell(c->team) : near;
 }
 
+/* A run of the host's may not, which the ranks may have agreed upon meanwhile: others wait for it.
+ */
+static bool may_keep(const struct tug_request *request) {
+    const struct collective *c = (const struct collective *)request;
+    return c->running != NULL && tug_interpreter_has_given(c->running);
+}
+
+/* How the request gets on follows from what is running. */
+static void look_to(struct collective *c) {
+    c->request.job.bell = bell_of(c);
+    c->request.may_keep = c->running != NULL && c->running->is_brief ? may_keep : NULL;
+}
+
 static bool advance(struct tug_job *job, bool *done) {
     struct collective *c = (struct collective *)job;
     const bool of_host = c->running == NULL;
@@ -76,17 +89,10 @@ static bool advance(struct tug_job *job, bool *done) {
     if (!c->tunes || !tug_candidates_next(c->candidates, c->ways, &c->running))
         return moved;
     look_if_settled(c);
-    job->bell = bell_of(c);
+    look_to(c);
     begin(c);
     *done = false;
     return true;
-}
-
-/* A run of the host's may not, which the ranks may have agreed upon meanwhile: others wait for it.
- */
-static bool may_keep(const struct tug_request *request) {
-    const struct collective *c = (const struct collective *)request;
-    return c->running != NULL && tug_interpreter_has_given(c->running);
 }
 
 /* All ranks have counted to the same. */
@@ -101,10 +107,10 @@ static bool is_round_due(struct collective *c) {
 static void start(struct tug_request *request) {
     struct collective *c = (struct collective *)request;
     tug_stat_add(TUG_STAT_BYTES, c->bytes);
-    if (c->tunes || is_round_due(c))
+    if (c->tunes || is_round_due(c)) {
         c->running = tug_candidates_first(c->candidates, c->ways);
-    request->job.bell = bell_of(c);
-    request->may_keep = c->running != NULL && c->running->is_brief ? may_keep : NULL;
+        look_to(c);
+    }
     begin(c);
 }
 
@@ -353,6 +359,7 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
         tug_request_release(&c->request);
         return error;
     }
+    look_to(c);
     if (host != NULL)
         settle_host(c, call->kind, ballot.compares, host);
     *request = &c->request;

@@ -71,13 +71,16 @@ int tug_interpreter_init(struct tug_interpreter *self) {
             if (is_awaited(&schedule->queues[l].descriptors[i]))
                 self->queues[l].gives = i + 1;
     self->ring_of = calloc(schedule->node_size, sizeof(*self->ring_of));
+    self->writers = calloc(schedule->node_size, sizeof(*self->writers));
     self->aside = aside > 0 ? malloc(aside) : NULL;
-    if (self->queues == NULL || self->ring_of == NULL || (aside > 0 && self->aside == NULL))
+    if (self->queues == NULL || self->ring_of == NULL || self->writers == NULL ||
+        (aside > 0 && self->aside == NULL))
         return TUG_ERR_NO_MEMORY;
-    uint32_t ring = 0;
     for (uint32_t w = 0; w < schedule->node_size; w++)
-        if (schedule->passes[w] > 0)
-            self->ring_of[w] = ring++;
+        if (schedule->passes[w] > 0) {
+            self->writers[self->nwriters] = w;
+            self->ring_of[w] = self->nwriters++;
+        }
     return 0;
 }
 
@@ -146,6 +149,7 @@ void tug_interpreter_bind(struct tug_interpreter *self, struct tug_channel *chan
         self->near_most = channel->has.pair_bytes;
     tug_interpreter_look_for_hosts(self);
     self->is_brief = is_brief(self);
+    tug_row_make(self);
 }
 
 void tug_interpreter_fini(struct tug_interpreter *self) {
@@ -153,7 +157,9 @@ void tug_interpreter_fini(struct tug_interpreter *self) {
         free((void *)self->queues[l].far);
     tug_schedule_fini(&self->schedule);
     free(self->queues);
+    free(self->row);
     free(self->ring_of);
+    free(self->writers);
     free(self->aside);
 }
 
@@ -194,6 +200,17 @@ static void step(struct tug_interpreter *self, const struct tug_descriptor *d) {
             self->queues[l].limit += d->steps;
 }
 
+/* Executes a segment of anything but a transfer; false if it cannot be yet. */
+static bool execute(struct tug_interpreter *self, const struct tug_descriptor *d,
+                    uint32_t segment) {
+    const struct tug_piece piece = tug_piece_of(self, d, segment);
+    tug_pack_piece(self, d, &piece);
+    if (!tug_interpreter_execute(self, d, segment, &piece))
+        return false;
+    tug_unpack_piece(self, d, &piece);
+    return true;
+}
+
 /* Begins what the scheduling pointer and the depth allow; everything but transfers is complete when
  * it is begun. */
 static bool begin(struct tug_interpreter *self, const struct tug_queue *queue,
@@ -210,7 +227,7 @@ static bool begin(struct tug_interpreter *self, const struct tug_queue *queue,
                 break;
             tug_move_on(&state->begin, d);
         } else {
-            if (under_way > 0 || !tug_interpreter_execute(self, d, state->begin.segment))
+            if (under_way > 0 || !execute(self, d, state->begin.segment))
                 break;
             const struct tug_queue_pointer behind = tug_behind(&state->begin, d);
             tug_point(&state->begin, behind);
@@ -260,7 +277,7 @@ static bool complete(struct tug_interpreter *self, const struct tug_queue *queue
 
 /* ---- a run ---- */
 
-void tug_interpreter_start(struct tug_interpreter *self) {
+static void start_queues(struct tug_interpreter *self) {
     const struct tug_schedule *schedule = &self->schedule;
     for (uint32_t l = 0; l < schedule->nqueues; l++) {
         self->queues[l].read = self->queues[l].begin = (struct tug_queue_pointer){0};
@@ -270,40 +287,48 @@ void tug_interpreter_start(struct tug_interpreter *self) {
         if (self->error != MPI_SUCCESS) /* else those of the last run have all been through */
             memset(self->queues[l].rendezvous, 0, sizeof(self->queues[l].rendezvous));
     }
-    self->published = 0;
-    self->error = MPI_SUCCESS;
     if (self->staging != NULL)
         tug_staging_start(self->staging);
-    for (uint32_t w = 0; w < schedule->node_size; w++)
-        if (schedule->first[w] > 0)
-            tug_interpreter_release(self, w, schedule->first[w]);
+}
+
+void tug_interpreter_start(struct tug_interpreter *self) {
+    const uint32_t *first = self->schedule.first;
+    if (self->row != NULL)
+        self->row_done = 0;
+    else
+        start_queues(self);
+    self->published = 0;
+    self->error = MPI_SUCCESS;
+    for (uint32_t i = 0; i < self->nwriters; i++)
+        if (first[self->writers[i]] > 0)
+            tug_interpreter_release(self, self->writers[i], first[self->writers[i]]);
 }
 
 /* This rank needs nothing of this run any more: whoever writes next may count on it. */
 static void close_run(struct tug_interpreter *self) {
-    const struct tug_schedule *schedule = &self->schedule;
     if (self->staging != NULL)
         tug_note_error(self, tug_staging_unpack_to(self->staging, SIZE_MAX));
-    for (uint32_t w = 0; w < schedule->node_size; w++) {
-        if (schedule->passes[w] == 0)
-            continue;
-        tug_interpreter_ring(self, w)->position += schedule->passes[w];
-        tug_interpreter_release(self, w, 0);
+    for (uint32_t i = 0; i < self->nwriters; i++) {
+        self->channel->rings[i].position += self->schedule.passes[self->writers[i]];
+        tug_interpreter_release(self, self->writers[i], 0);
     }
 }
 
 bool tug_interpreter_has_given(const struct tug_interpreter *self) {
+    if (self->row != NULL)
+        return self->row_done >= self->row_gives;
     for (uint32_t l = 0; l < self->schedule.nqueues; l++)
         if (self->queues[l].read.descriptor < self->queues[l].gives)
             return false;
     return true;
 }
 
-bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
+/* Sets *over: all queues are worked off. The number of steps. Out of line: a run in a row is short
+ * and saves no registers for it. */
+static __attribute__((noinline)) uint64_t advance_queues(struct tug_interpreter *self, bool *over) {
     const struct tug_schedule *schedule = &self->schedule;
-    bool moved = false;
-    bool over = true;
     uint64_t nsteps = 0;
+    *over = true;
     for (uint32_t l = 0; l < schedule->nqueues && self->error == MPI_SUCCESS; l++) {
         const struct tug_queue *queue = &schedule->queues[l];
         struct tug_queue_state *state = &self->queues[l];
@@ -313,11 +338,17 @@ bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
         do {
             again = begin(self, queue, state);
             again |= complete(self, queue, state);
-            moved |= again;
             nsteps += again;
         } while (again && state->begin.descriptor < queue->count);
-        over &= state->read.descriptor == queue->count;
+        *over &= state->read.descriptor == queue->count;
     }
+    return nsteps;
+}
+
+bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
+    bool over;
+    const uint64_t nsteps =
+        self->row != NULL ? tug_row_advance(self, &over) : advance_queues(self, &over);
     if (self->owed != 0)
         tug_interpreter_ring_owed(self);
     if (over && self->error == MPI_SUCCESS)
@@ -325,5 +356,5 @@ bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
     *done = over || self->error != MPI_SUCCESS;
     if (nsteps > 0)
         tug_trace_count(TUG_TRACE_STEPS, nsteps);
-    return moved;
+    return nsteps > 0;
 }

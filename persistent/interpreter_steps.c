@@ -23,7 +23,7 @@ void tug_interpreter_ring_owed(struct tug_interpreter *self) {
     /* no fence between what was written and the look at the bells: engine/sleeper.h */
     atomic_signal_fence(memory_order_seq_cst);
     for (uint32_t r = 0; r < self->schedule.node_size; r++)
-        if (owed >> r % 64 & 1 && r != me(self))
+        if (r != me(self) && owed >> r % 64 & 1)
             ring_bell(self, r);
 }
 
@@ -244,47 +244,34 @@ static bool collect(struct tug_interpreter *self, const struct tug_descriptor *d
 }
 
 bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_descriptor *d,
-                             uint32_t segment) {
-    struct tug_piece piece = tug_piece_of(self, d, segment);
-    tug_pack_piece(self, d, &piece);
+                             uint32_t segment, const struct tug_piece *piece) {
     switch ((enum tug_kind)d->kind) {
     case TUG_NOP:
     case TUG_SEND:
     case TUG_RECEIVE:
-        break;
+        return true;
     case TUG_WAIT:
-        if (self->queues[d->peer].limit < d->position)
-            return false;
-        break;
+        return self->queues[d->peer].limit >= d->position;
     case TUG_COPY:
-        copy(self, d, &piece);
-        break;
+        copy(self, d, piece);
+        return true;
     case TUG_REDUCE:
     case TUG_FOLD:
-        reduce_piece(self, d, &piece);
-        break;
+        reduce_piece(self, d, piece);
+        return true;
     case TUG_PUBLISH:
-        if (!publish(self, piece.from, piece.elements * piece.from_area->extent))
-            return false;
-        break;
+        return publish(self, piece->from, piece->elements * piece->from_area->extent);
     case TUG_SIGNAL:
-        if (!publish(self, NULL, 0))
-            return false;
-        break;
+        return publish(self, NULL, 0);
     case TUG_COLLECT:
     case TUG_AWAIT:
     case TUG_GATHER_REDUCE:
     case TUG_GATHER_FOLD:
-        if (!collect(self, d, segment, &piece))
-            return false;
-        break;
+        return collect(self, d, segment, piece);
     case TUG_DRAIN: {
         struct tug_segment_ring *ring = tug_interpreter_ring(self, me(self));
-        if (!all_past(self, ring, ring->position + d->position) || !all_closed(self))
-            return false;
-        break;
+        return all_past(self, ring, ring->position + d->position) && all_closed(self);
     }
     }
-    tug_unpack_piece(self, d, &piece);
     return true;
 }

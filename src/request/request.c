@@ -314,7 +314,8 @@ void tug_request_wait_until(bool (*done)(void *), void *argument) {
 }
 
 void tug_request_wait(struct tug_request *request) {
-    (void)tug_request_hand_over(request, true);
+    if (tug_request_pending(request))
+        (void)tug_request_hand_over(request, true);
     if (!tug_request_pending(request)) {
         tug_engine_pass();
         return;

@@ -74,21 +74,7 @@ void tug_queue_add(struct tug_schedule *schedule, uint32_t number,
     queue->descriptors[queue->count++] = *descriptor;
 }
 
-/* ---- reading ---- */
-
-uint32_t tug_descriptor_segments(const struct tug_descriptor *descriptor) {
-    if (descriptor->segment == 0 || descriptor->elements <= descriptor->segment)
-        return 1;
-    return (uint32_t)((descriptor->elements - 1) / descriptor->segment + 1);
-}
-
-uint64_t tug_descriptor_at(const struct tug_descriptor *descriptor, uint32_t segment,
-                           uint64_t *offset) {
-    uint64_t begin = segment * descriptor->segment;
-    uint64_t left = descriptor->elements - begin;
-    *offset = begin;
-    return descriptor->segment != 0 && left > descriptor->segment ? descriptor->segment : left;
-}
+/* ---- checking ---- */
 
 static uint64_t room_of(const struct tug_schedule *schedule, uint32_t area, uint64_t input,
                         uint64_t output) {

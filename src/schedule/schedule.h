@@ -133,9 +133,19 @@ void tug_queue_add(struct tug_schedule *schedule, uint32_t queue,
 /* ---- reading ---- */
 
 /* Segments of a descriptor (at least 1), and the elements of one of them. */
-uint32_t tug_descriptor_segments(const struct tug_descriptor *descriptor);
-uint64_t tug_descriptor_at(const struct tug_descriptor *descriptor, uint32_t segment,
-                           uint64_t *offset);
+static inline uint32_t tug_descriptor_segments(const struct tug_descriptor *descriptor) {
+    if (descriptor->segment == 0 || descriptor->elements <= descriptor->segment)
+        return 1;
+    return (uint32_t)((descriptor->elements - 1) / descriptor->segment + 1);
+}
+
+static inline uint64_t tug_descriptor_at(const struct tug_descriptor *descriptor, uint32_t segment,
+                                         uint64_t *offset) {
+    const uint64_t begin = segment * descriptor->segment;
+    const uint64_t left = descriptor->elements - begin;
+    *offset = begin;
+    return descriptor->segment != 0 && left > descriptor->segment ? descriptor->segment : left;
+}
 
 /* 0, or TUG_ERR_INVALID with the reason in `why`, for a schedule that could not run by itself:
  * steps to queues that do not exist, places outside of their areas, positions beyond passes, more
