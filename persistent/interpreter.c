@@ -80,6 +80,7 @@ int tug_interpreter_init(struct tug_interpreter *self) {
         if (schedule->passes[w] > 0) {
             self->writers[self->nwriters] = w;
             self->ring_of[w] = self->nwriters++;
+            self->skips |= schedule->first[w] > 0;
         }
     return 0;
 }
@@ -184,13 +185,13 @@ static void begin_transfer(struct tug_interpreter *self, const struct tug_queue 
     MPI_Count n = (MPI_Count)piece.elements;
     int tag = self->channel->index * TUG_CHANNEL_TAGS + d->tag;
     if (d->kind == TUG_SEND)
-        tug_note_error(self, tug_host.Isend_c(piece.from, n * piece.from_area->count,
+        tug_note_error(self, tug_host.Isend_c(tug_piece_from(&piece), n * piece.from_area->count,
                                               piece.from_area->type, (int)d->peer, tag, team->comm,
                                               request));
     else
-        tug_note_error(self,
-                       tug_host.Irecv_c(piece.to, n * piece.to_area->count, piece.to_area->type,
-                                        (int)d->peer, tag, team->comm, request));
+        tug_note_error(self, tug_host.Irecv_c(tug_piece_to(&piece), n * piece.to_area->count,
+                                              piece.to_area->type, (int)d->peer, tag, team->comm,
+                                              request));
 }
 
 /* A segment is complete: the queues that wait for it may go on. */
@@ -299,7 +300,7 @@ void tug_interpreter_start(struct tug_interpreter *self) {
         start_queues(self);
     self->published = 0;
     self->error = MPI_SUCCESS;
-    for (uint32_t i = 0; i < self->nwriters; i++)
+    for (uint32_t i = 0; i < self->nwriters && self->skips; i++)
         if (first[self->writers[i]] > 0)
             tug_interpreter_release(self, self->writers[i], first[self->writers[i]]);
 }
@@ -346,14 +347,19 @@ static __attribute__((noinline)) uint64_t advance_queues(struct tug_interpreter 
 }
 
 bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
-    bool over;
-    const uint64_t nsteps =
-        self->row != NULL ? tug_row_advance(self, &over) : advance_queues(self, &over);
+    uint64_t nsteps;
+    if (self->row != NULL) {
+        nsteps = tug_row_advance(self);
+        *done = self->row_done == self->row_length;
+    } else {
+        nsteps = advance_queues(self, done);
+    }
     if (self->owed != 0)
         tug_interpreter_ring_owed(self);
-    if (over && self->error == MPI_SUCCESS)
+    if (self->error != MPI_SUCCESS)
+        *done = true;
+    else if (*done)
         close_run(self);
-    *done = over || self->error != MPI_SUCCESS;
     if (nsteps > 0)
         tug_trace_count(TUG_TRACE_STEPS, nsteps);
     return nsteps > 0;

@@ -92,6 +92,7 @@ struct tug_interpreter {
     uint32_t *ring_of;  /* [node size] which ring of the channel a node rank writes */
     uint32_t *writers;  /* [nwriters] node ranks that write, by ring */
     uint32_t nwriters;
+    bool skips;            /* it does not need the first segments of some ring */
     unsigned char *aside;  /* room for one segment, where something cannot be done in place */
     uint64_t published;    /* segments, in this run */
     uint64_t owed;         /* bells that are to be rung, a bit for a node rank (modulo 64) */

@@ -106,7 +106,7 @@ void tug_stream_begin(struct tug_interpreter *self, struct tug_queue_state *stat
     const bool sends = d->kind == TUG_SEND;
     const struct tug_area_memory *area = sends ? piece->from_area : piece->to_area;
     const size_t bytes = piece->elements * tug_travels(self, d);
-    void *data = sends ? piece->from : piece->to, *aside = NULL;
+    void *data = sends ? tug_piece_from(piece) : tug_piece_to(piece), *aside = NULL;
     if (is_broken(stream)) {
         tug_note_error(self, MPI_ERR_OTHER);
         return;
@@ -140,7 +140,7 @@ bool tug_stream_move(struct tug_interpreter *self, struct tug_queue_state *state
     void *aside = tug_far_at(stream, number)->aside;
     if (aside != NULL && d->kind == TUG_RECEIVE) {
         const struct tug_piece piece = tug_piece_of(self, d, state->read.segment);
-        tug_convert(self, piece.to_area, piece.to, piece.elements, aside, false);
+        tug_convert(self, piece.to_area, tug_piece_to(&piece), piece.elements, aside, false);
     }
     free(aside);
     return true;

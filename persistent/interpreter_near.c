@@ -66,7 +66,7 @@ static bool send_near(struct tug_interpreter *self, struct tug_queue_state *stat
                       const struct tug_descriptor *d, const struct tug_piece *piece) {
     uint32_t peer = node_rank_of(self, d->peer);
     struct tug_segment_ring *ring = &self->channel->to[peer];
-    const void *message = piece->from;
+    const void *message = tug_piece_from(piece);
     size_t bytes = piece->elements * tug_travels(self, d);
     struct tug_rendezvous_state *rendezvous = rendezvous_of(state, &state->read);
     if (is_lent(d) && !rendezvous->refused) {
@@ -77,7 +77,8 @@ static bool send_near(struct tug_interpreter *self, struct tug_queue_state *stat
         return false;
     if (!piece->from_area->dense) {
         /* what does not lie as plain bytes fits a slot */
-        tug_convert(self, piece->from_area, piece->from, piece->elements, self->aside, true);
+        tug_convert(self, piece->from_area, tug_piece_from(piece), piece->elements, self->aside,
+                    true);
         message = self->aside;
     }
     const bool owes = self->is_brief && bytes <= TUG_OWED_MOST;
@@ -96,15 +97,16 @@ static bool receive_near(struct tug_interpreter *self, struct tug_queue_state *s
     struct tug_rendezvous_state *rendezvous = rendezvous_of(state, &state->read);
     if (is_lent(d) && !rendezvous->refused) {
         struct tug_partner writer = partner_of(self, peer, bytes);
-        writer.view = piece->from; /* NULL: it is not mapped here */
+        writer.view = tug_piece_from(piece); /* NULL: it is not mapped here */
         writer.view_streams = self->streams;
-        return tug_rendezvous_take(ring, rendezvous, piece->to, bytes, &writer);
+        return tug_rendezvous_take(ring, rendezvous, tug_piece_to(piece), bytes, &writer);
     }
-    if (!tug_pair_take(ring, self->channel->has.pair_bytes, dense ? piece->to : self->aside, bytes,
-                       &state->done, tug_team_bell(self->team, (int)peer)))
+    if (!tug_pair_take(ring, self->channel->has.pair_bytes,
+                       dense ? tug_piece_to(piece) : self->aside, bytes, &state->done,
+                       tug_team_bell(self->team, (int)peer)))
         return false;
     if (!dense)
-        tug_convert(self, piece->to_area, piece->to, piece->elements, self->aside, false);
+        tug_convert(self, piece->to_area, tug_piece_to(piece), piece->elements, self->aside, false);
     return true;
 }
 
@@ -140,6 +142,6 @@ void tug_near_begin(struct tug_interpreter *self, const struct tug_queue *queue,
     if (d->to_area != TUG_AREA_LENT || is_busy(queue, state, d->peer))
         return;
     uint32_t peer = node_rank_of(self, d->peer);
-    tug_rendezvous_offer(&self->channel->to[peer], rendezvous_of(state, &state->begin), piece->from,
-                         tug_team_bell(self->team, (int)peer));
+    tug_rendezvous_offer(&self->channel->to[peer], rendezvous_of(state, &state->begin),
+                         tug_piece_from(piece), tug_team_bell(self->team, (int)peer));
 }

@@ -37,10 +37,18 @@ static inline void tug_move_on(struct tug_queue_pointer *pointer, const struct t
 /* A segment of a descriptor, in memory. */
 struct tug_piece {
     const struct tug_area_memory *from_area, *to_area;
-    unsigned char *from, *to; /* NULL in another rank */
-    size_t from_at, to_at;    /* bytes from the beginning of the area */
+    size_t from_at, to_at; /* bytes from the beginning of the area */
     size_t elements;
 };
+
+/* Where it is here. Areas may be moved between runs (tug_collective_rebind()). */
+static inline unsigned char *tug_piece_from(const struct tug_piece *piece) {
+    return piece->from_area->base + piece->from_at;
+}
+
+static inline unsigned char *tug_piece_to(const struct tug_piece *piece) {
+    return piece->to_area->base + piece->to_at;
+}
 
 struct tug_piece tug_piece_of(const struct tug_interpreter *self, const struct tug_descriptor *d,
                               uint32_t segment);
@@ -93,14 +101,14 @@ static inline struct tug_segment_ring *tug_interpreter_ring(const struct tug_int
 
 struct tug_row_step {
     const struct tug_descriptor *d;
-    struct tug_piece piece; /* but for `from` and `to`: areas may be moved between runs */
+    struct tug_piece piece;
 };
 
 /* Makes the row of an interpreter that is bound, if it can have one and there is memory. */
 void tug_row_make(struct tug_interpreter *self);
 
-/* Executes what can be executed now. Sets *over: that was all. The number of steps. */
-uint64_t tug_row_advance(struct tug_interpreter *self, bool *over);
+/* Executes what can be executed now; the number of steps. */
+uint32_t tug_row_advance(struct tug_interpreter *self);
 
 /* ---- interpreter_near.c: transfers between ranks of a node, through a pair (pair.h) ---- */
 

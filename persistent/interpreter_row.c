@@ -69,17 +69,12 @@ void tug_row_make(struct tug_interpreter *self) {
         append(self, last);
 }
 
-uint64_t tug_row_advance(struct tug_interpreter *self, bool *over) {
-    struct tug_row_step *const begin = self->row + self->row_done;
-    struct tug_row_step *const end = self->row + self->row_length;
-    struct tug_row_step *step = begin;
-    for (; step < end; step++) {
-        step->piece.from = step->piece.from_area->base + step->piece.from_at;
-        step->piece.to = step->piece.to_area->base + step->piece.to_at;
-        if (!tug_interpreter_execute(self, step->d, 0, &step->piece))
-            break;
-    }
-    self->row_done += (uint32_t)(step - begin);
-    *over = step == end;
-    return (uint64_t)(step - begin);
+uint32_t tug_row_advance(struct tug_interpreter *self) {
+    const uint32_t before = self->row_done;
+    uint32_t i = before;
+    while (i < self->row_length &&
+           tug_interpreter_execute(self, self->row[i].d, 0, &self->row[i].piece))
+        i++;
+    self->row_done = i;
+    return i - before;
 }

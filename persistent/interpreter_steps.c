@@ -125,27 +125,23 @@ struct tug_piece tug_piece_of(const struct tug_interpreter *self, const struct t
     piece.elements = (size_t)tug_descriptor_at(d, segment, &offset);
     piece.from_at = (d->from + offset) * piece.from_area->extent;
     piece.to_at = (d->to + offset) * piece.to_area->extent;
-    if (!tug_area_is_theirs(d->from_area))
-        piece.from = piece.from_area->base + piece.from_at;
-    if (!tug_area_is_theirs(d->to_area))
-        piece.to = piece.to_area->base + piece.to_at;
     return piece;
 }
 
 void tug_pack_piece(struct tug_interpreter *self, const struct tug_descriptor *d,
                     const struct tug_piece *piece) {
     if (self->staging != NULL && d->from_area == TUG_AREA_OUTPUT)
-        tug_note_error(self, tug_staging_pack_to(self->staging,
-                                                 (size_t)(piece->from - piece->from_area->base) +
-                                                     piece->elements * piece->from_area->extent));
+        tug_note_error(
+            self, tug_staging_pack_to(self->staging,
+                                      piece->from_at + piece->elements * piece->from_area->extent));
 }
 
 void tug_unpack_piece(struct tug_interpreter *self, const struct tug_descriptor *d,
                       const struct tug_piece *piece) {
     if (self->staging != NULL && d->to_area == TUG_AREA_OUTPUT && self->unpacks_in_order)
-        tug_note_error(self, tug_staging_unpack_to(self->staging,
-                                                   (size_t)(piece->to - piece->to_area->base) +
-                                                       piece->elements * piece->to_area->extent));
+        tug_note_error(
+            self, tug_staging_unpack_to(self->staging,
+                                        piece->to_at + piece->elements * piece->to_area->extent));
 }
 
 /* Moves a piece between a buffer of another rank of the node, from some byte on, and memory here.
@@ -177,19 +173,19 @@ static void copy(struct tug_interpreter *self, const struct tug_descriptor *d,
     if (from->dense && to->dense) {
         size_t bytes = piece->elements * from->extent;
         if (tug_area_is_theirs(d->from_area))
-            reach(self, d, d->from_area, piece->from_at, piece->to, bytes);
+            reach(self, d, d->from_area, piece->from_at, tug_piece_to(piece), bytes);
         else if (tug_area_is_theirs(d->to_area))
-            reach(self, d, d->to_area, piece->to_at, piece->from, bytes);
-        else if (piece->from == piece->to)
+            reach(self, d, d->to_area, piece->to_at, tug_piece_from(piece), bytes);
+        else if (tug_piece_from(piece) == tug_piece_to(piece))
             ; /* a block of an allgather whose blocking call is in place */
         else if (self->streams)
-            tug_copy_streaming(piece->to, piece->from, bytes);
+            tug_copy_streaming(tug_piece_to(piece), tug_piece_from(piece), bytes);
         else
-            tug_copy(piece->to, piece->from, bytes);
+            tug_copy(tug_piece_to(piece), tug_piece_from(piece), bytes);
         return;
     }
-    tug_copy_typed(self, piece->from, n * from->count, from->type, piece->to, n * to->count,
-                   to->type);
+    tug_copy_typed(self, tug_piece_from(piece), n * from->count, from->type, tug_piece_to(piece),
+                   n * to->count, to->type);
 }
 
 /* to = from op to, or, if it folds, to = to op from. */
@@ -197,26 +193,27 @@ static void reduce(struct tug_interpreter *self, const struct tug_piece *piece, 
                    bool folds) {
     const struct tug_area_memory *area = piece->to_area;
     if (self->reduction != NULL) { /* predefined operations commute */
-        self->reduction(piece->to, from, piece->elements * (size_t)area->count);
+        self->reduction(tug_piece_to(piece), from, piece->elements * (size_t)area->count);
         return;
     }
     MPI_Count n = (MPI_Count)piece->elements * area->count;
     if (!folds) {
-        tug_note_error(self, tug_host.Reduce_local_c(from, piece->to, n, self->op_type, self->op));
+        tug_note_error(
+            self, tug_host.Reduce_local_c(from, tug_piece_to(piece), n, self->op_type, self->op));
         return;
     }
     size_t bytes = piece->elements * area->extent;
     if (from != self->aside)
         tug_copy(self->aside, from, bytes);
-    tug_note_error(self,
-                   tug_host.Reduce_local_c(piece->to, self->aside, n, self->op_type, self->op));
-    tug_copy(piece->to, self->aside, bytes);
+    tug_note_error(self, tug_host.Reduce_local_c(tug_piece_to(piece), self->aside, n, self->op_type,
+                                                 self->op));
+    tug_copy(tug_piece_to(piece), self->aside, bytes);
 }
 
 /* From memory here or in another rank. */
 static void reduce_piece(struct tug_interpreter *self, const struct tug_descriptor *d,
                          const struct tug_piece *piece) {
-    const unsigned char *from = piece->from;
+    const unsigned char *from = tug_piece_from(piece);
     if (tug_area_is_theirs(d->from_area)) {
         reach(self, d, d->from_area, piece->from_at, self->aside,
               piece->elements * piece->from_area->extent);
@@ -235,9 +232,9 @@ static bool collect(struct tug_interpreter *self, const struct tug_descriptor *d
     if (d->kind == TUG_GATHER_REDUCE || d->kind == TUG_GATHER_FOLD)
         reduce(self, piece, data, d->kind == TUG_GATHER_FOLD);
     else if (d->kind == TUG_COLLECT && self->streams && bytes > TUG_SLOT_INLINE)
-        tug_copy_streaming(piece->to, data, bytes);
+        tug_copy_streaming(tug_piece_to(piece), data, bytes);
     else if (d->kind == TUG_COLLECT)
-        tug_copy(piece->to, data, bytes);
+        tug_copy(tug_piece_to(piece), data, bytes);
     bool last = segment + 1 == tug_descriptor_segments(d);
     tug_interpreter_release(self, d->peer, last ? d->release : position + 1);
     return true;
@@ -260,7 +257,7 @@ bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_desc
         reduce_piece(self, d, piece);
         return true;
     case TUG_PUBLISH:
-        return publish(self, piece->from, piece->elements * piece->from_area->extent);
+        return publish(self, tug_piece_from(piece), piece->elements * piece->from_area->extent);
     case TUG_SIGNAL:
         return publish(self, NULL, 0);
     case TUG_COLLECT:
