@@ -7,13 +7,16 @@
 #endif
 
 /* glibc has made most of these into addresses; where a loader leaves them (the kernel's own object,
- * some machines) they count from the object's base. */
-static const void *address_of(const struct tug_object *object, const ElfW(Dyn) * entry) {
+ * which cannot be written and may be made for any address; some machines) they count from the
+ * object's base. */
+static const void *address_of(const struct tug_object *object, const ElfW(Dyn) * entry, bool left) {
     ElfW(Addr) value = entry->d_un.d_ptr;
-    return (const void *)(value < object->base ? value + object->base : value); /* NOLINT */
+    return (const void *)(left || value < object->base ? value + object->base : value); /* NOLINT */
 }
 
-bool tug_object_read(uintptr_t base, const void *dynamic, struct tug_object *object) {
+/* left: the loader has not written to the dynamic section. */
+static bool read_section(uintptr_t base, const void *dynamic, bool left,
+                         struct tug_object *object) {
     uint64_t soname = 0, jump_type = DT_RELA;
     *object = (struct tug_object){
         .base = base, .relocations = {{.step = sizeof(ElfW(Rela))}, {.step = sizeof(ElfW(Rel))}}};
@@ -21,28 +24,28 @@ bool tug_object_read(uintptr_t base, const void *dynamic, struct tug_object *obj
     for (const ElfW(Dyn) *entry = dynamic; entry->d_tag != DT_NULL; entry++) {
         switch (entry->d_tag) {
         case DT_STRTAB:
-            object->strings = address_of(object, entry);
+            object->strings = address_of(object, entry, left);
             break;
         case DT_SYMTAB:
-            object->symbols = address_of(object, entry);
+            object->symbols = address_of(object, entry, left);
             break;
         case DT_SONAME:
             soname = entry->d_un.d_val;
             break;
         case DT_RELA:
-            relocations[0].first = address_of(object, entry);
+            relocations[0].first = address_of(object, entry, left);
             break;
         case DT_RELASZ:
             relocations[0].bytes = entry->d_un.d_val;
             break;
         case DT_REL:
-            relocations[1].first = address_of(object, entry);
+            relocations[1].first = address_of(object, entry, left);
             break;
         case DT_RELSZ:
             relocations[1].bytes = entry->d_un.d_val;
             break;
         case DT_JMPREL:
-            relocations[2].first = address_of(object, entry);
+            relocations[2].first = address_of(object, entry, left);
             break;
         case DT_PLTRELSZ:
             relocations[2].bytes = entry->d_un.d_val;
@@ -59,13 +62,17 @@ bool tug_object_read(uintptr_t base, const void *dynamic, struct tug_object *obj
     return object->strings != NULL && object->symbols != NULL;
 }
 
+bool tug_object_read(uintptr_t base, const void *dynamic, struct tug_object *object) {
+    return read_section(base, dynamic, false, object);
+}
+
 bool tug_object_of(const struct dl_phdr_info *info, struct tug_object *object) {
     *object = (struct tug_object){0};
     for (size_t i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-            return tug_object_read(info->dlpi_addr,
-                                   (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
-                                   object);
+            return read_section(info->dlpi_addr,
+                                (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr),
+                                (info->dlpi_phdr[i].p_flags & PF_W) == 0, object);
     return false;
 }
 
