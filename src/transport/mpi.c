@@ -37,6 +37,7 @@ struct trailing {
     bool failed;             /* the host has said so */
     unsigned char *unwanted; /* where it is received that nobody wants; NULL: it is not */
     bool has_ended;
+    bool over; /* that has been told, and what has waited for it is to be handed up */
     struct tug_buffer *buffer;                       /* that it follows; NULL: it is received */
     struct tug_buffer *waiting_first, *waiting_last; /* packets that its source has sent since */
     MPI_Request request;
@@ -226,14 +227,18 @@ static uint32_t trailer_of(const struct mpi_wire *mpi, uint32_t source, const vo
     return header->trailer;
 }
 
-/* Hands a packet up. False: there is no memory for what follows it; nothing has happened. */
+/* Hands a packet up. False: not now, for want of memory. */
 static bool hand_up(struct mpi_wire *mpi, uint32_t source, const void *memory, size_t bytes) {
     struct tug_wire *wire = &mpi->wire;
     const uint32_t trailer = trailer_of(mpi, source, memory, bytes);
     struct trailing *one = trailer > 0 ? add_trailing(mpi, source, NULL) : NULL;
     if (trailer > 0 && one == NULL)
         return false;
-    wire->receive(wire->receiver, wire, memory, bytes);
+    if (!wire->receive(wire->receiver, wire, memory, bytes)) {
+        if (one != NULL)
+            remove_trailing(mpi, one);
+        return false;
+    }
     if (one != NULL) {
         wire->pool.nout++; /* something is under way */
         receive_trailer(mpi, one, trailer);
@@ -274,25 +279,26 @@ static bool may_pass(const struct mpi_wire *mpi, const struct trailing *one, uin
                            mpi->wire.lets_pass(mpi->wire.receiver, source, memory, bytes));
 }
 
-/* What has come behind a trailer is handed up, as far as it may be. */
-static void hand_up_waiting(struct mpi_wire *mpi, const struct trailing *before) {
-    struct tug_wire *wire = &mpi->wire;
-    struct tug_buffer *buffer = before->waiting_first, *next;
-    for (; buffer != NULL; buffer = next) {
+/* What has come behind a trailer is handed up, as far as it may be. False: some cannot be now, for
+ * want of memory. */
+static bool hand_up_waiting(struct mpi_wire *mpi, struct trailing *before) {
+    while (before->waiting_first != NULL) {
+        struct tug_buffer *buffer = before->waiting_first, *next = buffer->next;
         struct trailing *one = find(mpi, before->peer);
         const uint32_t bytes = buffer->packet.used;
-        next = buffer->next;
-        if (!may_pass(mpi, one, before->peer, buffer->memory, bytes)) {
+        const bool passes = may_pass(mpi, one, before->peer, buffer->memory, bytes);
+        if (passes && !hand_up(mpi, before->peer, buffer->memory, bytes))
+            return false;
+        before->waiting_first = next;
+        if (passes)
+            tug_pool_give(&mpi->wire.pool, buffer);
+        else
             wait_for(one, buffer, bytes);
-            continue;
-        }
-        if (!hand_up(mpi, before->peer, buffer->memory, bytes))
-            wire->ended(wire->receiver, before->peer);
-        tug_pool_give(&wire->pool, buffer);
     }
+    return true;
 }
 
-static void end_trailing(struct mpi_wire *mpi, const struct trailing *one) {
+static void end_message(struct mpi_wire *mpi, const struct trailing *one) {
     struct tug_wire *wire = &mpi->wire;
     if (one->buffer != NULL) {
         wire->sent(wire->receiver, one->peer, one->buffer);
@@ -303,7 +309,6 @@ static void end_trailing(struct mpi_wire *mpi, const struct trailing *one) {
     }
     if (one->failed)
         wire->ended(wire->receiver, one->peer);
-    hand_up_waiting(mpi, one);
 }
 
 /* The first that has ended, taken out; NULL: there is none. */
@@ -317,16 +322,37 @@ static struct trailing *take_ended(struct mpi_wire *mpi) {
     return one;
 }
 
+/* Its message has ended, now or before. False: something that waits for it stays. */
+static bool end_trailing(struct mpi_wire *mpi, struct trailing *one) {
+    if (!one->over)
+        end_message(mpi, one);
+    one->over = true;
+    return hand_up_waiting(mpi, one);
+}
+
 /* True if any has ended. All are looked at before, as what they end may begin others. */
 static bool look_at_trailers(struct mpi_wire *mpi) {
+    struct trailing *stay = NULL;
     bool any = false;
     if (mpi->trailing == NULL || !tug_engine_enter_host())
         return false;
     for (struct trailing *one = mpi->trailing; one != NULL; one = one->next)
-        any |= one->has_ended = is_next(mpi, one) && is_done(one);
+        any |= one->has_ended = one->over || (is_next(mpi, one) && is_done(one));
     tug_engine_leave_host();
-    for (struct trailing *one; (one = take_ended(mpi)) != NULL; free_trailing(one))
-        end_trailing(mpi, one);
+    for (struct trailing *one; (one = take_ended(mpi)) != NULL;) {
+        if (end_trailing(mpi, one)) {
+            free_trailing(one);
+        } else {
+            one->next = stay;
+            stay = one;
+        }
+    }
+    while (stay != NULL) {
+        struct trailing *one = stay;
+        stay = one->next;
+        one->next = mpi->trailing; /* first: what comes from its source waits behind it */
+        mpi->trailing = one;
+    }
     return any;
 }
 
@@ -386,7 +412,7 @@ static void mpi_close(void *state) {
     while (mpi->trailing != NULL) {
         struct trailing *one = mpi->trailing;
         mpi->trailing = one->next;
-        if (!one->failed)
+        if (!one->failed && !one->over)
             tug_host.Request_free(&one->request);
         while (one->waiting_first != NULL) {
             struct tug_buffer *buffer = one->waiting_first;

@@ -44,6 +44,7 @@ struct reader {
     unsigned users;         /* views, entered or not */
     struct reader *next;
     bool others; /* something has been handed to others than the view that is polled */
+    bool stuck;  /* the first slot could not be handed up, for want of memory */
     struct tug_lone lone;
     uint64_t packet[TUG_INBOX_PACKET_BYTES / 8];
 };
@@ -185,24 +186,38 @@ static inline void copy_packet(uint64_t *packet, const unsigned char *head, size
     tug_copy(packet, head, bytes);
 }
 
-/* Hands a view the first slot, whose head has so many bytes, and gives the slot back. */
-static void hand_up(struct reader *reader, struct view *view, struct tug_slot *slot,
+/* Hands a view the packet of so many bytes that has been copied out of the first slot. False: not
+ * now. */
+static bool hand_up_packet(const struct reader *reader, struct view *view, uint32_t bytes) {
+    const struct tug_packet_header *header = (const struct tug_packet_header *)reader->packet;
+    const uint32_t source = header->source;
+    if (view->trailing > 0)
+        begin_trail(view, source, 0);
+    if (!view->wire.receive(view->wire.receiver, &view->wire, reader->packet, bytes))
+        return false;
+    if (header->trailer > 0)
+        begin_trail(view, source, header->trailer);
+    return true;
+}
+
+/* Hands a view the first slot, whose head has so many bytes, and gives the slot back. False: not
+ * now; nothing happened. */
+static bool hand_up(struct reader *reader, struct view *view, struct tug_slot *slot,
                     uint32_t bytes) {
     const uint32_t room = tug_slot_room(bytes > 0 ? bytes : sizeof(struct tug_label));
     const uint32_t told = __atomic_load_n(&slot->behind, __ATOMIC_RELAXED); /* by a peer: once */
     const uint32_t behind = told < room ? told : room;
     uint32_t source = ((const struct tug_label *)slot->head)->source;
     if (bytes > 0) {
-        const struct tug_packet_header *header = (const struct tug_packet_header *)reader->packet;
         copy_packet(reader->packet, slot->head, bytes);
-        source = header->source;
-        if (header->trailer > 0 || view->trailing > 0)
-            begin_trail(view, source, header->trailer);
-        if (behind == 0)
+        source = ((const struct tug_packet_header *)reader->packet)->source;
+        tug_inbox_settle(reader->inbox);
+        if (!hand_up_packet(reader, view, bytes))
+            return false;
+        if (behind == 0) {
             tug_inbox_pass(reader->inbox);
-        view->wire.receive(view->wire.receiver, &view->wire, reader->packet, bytes);
-        if (behind == 0)
-            return;
+            return true;
+        }
     }
     const unsigned char *data = (const unsigned char *)slot +
                                 tug_slot_data_at(bytes > 0 ? bytes : sizeof(struct tug_label));
@@ -210,6 +225,7 @@ static void hand_up(struct reader *reader, struct view *view, struct tug_slot *s
     tug_inbox_release(reader->inbox);
     if (whole)
         view->wire.arrived(view->wire.receiver, source, true);
+    return true;
 }
 
 /* The first slot, in that view's poll. False: there is none, or it may not be handed up now.
@@ -239,8 +255,8 @@ static bool take(struct reader *reader, const struct view *polled, bool *packet)
     }
     view->came = view != polled;
     reader->others |= view->came;
-    hand_up(reader, view, slot, bytes);
-    return true;
+    reader->stuck = !hand_up(reader, view, slot, bytes);
+    return !reader->stuck;
 }
 
 /* Rings for who waits for room, in each context for so many who sleep. */
@@ -304,6 +320,11 @@ static bool shm_poll(void *state) {
         tug_table_each(&reader->views, serve_other, NULL);
     }
     return moved;
+}
+
+/* Who brings more rings, but for what is here already. */
+static bool shm_arm(void *state) {
+    return !((const struct view *)state)->reader->stuck;
 }
 
 /* ---- opening and closing ---- */
@@ -435,6 +456,7 @@ const struct tug_transport tug_transport_shm = {
     .close = shm_close,
     .reaches = shm_reaches,
     .poll = shm_poll,
+    .arm = shm_arm,
     .send = shm_send,
     .tell = shm_tell,
     .told = shm_told,

@@ -184,9 +184,10 @@ struct tug_transport {
      * waits; -1 with watch: the fabric's bell is rung then instead, each time after arm(). NULL:
      * news ring without, or not at all. */
     int (*descriptor)(struct tug_wire *wire, bool watch);
-    /* Begins to find out whether packets can go to the peer this way, which wire->settled then
-     * tells; true: they can. NULL: to everybody that it reaches. */
-    bool (*meet)(struct tug_wire *wire, uint32_t peer);
+    /* Begins to find out whether packets can go to the peer this way: 0, and wire->settled then
+     * tells; 1: they can; TUG_ERR_NO_MEMORY: it has not begun. NULL: to everybody that it reaches.
+     */
+    int (*meet)(struct tug_wire *wire, uint32_t peer);
     /* Nothing is handed up or told any more, of a row of which others' polls may bring packets; any
      * thread of the program. NULL: only its own do. */
     void (*leave)(struct tug_wire *wire);

@@ -44,8 +44,9 @@ static bool wire_poll(void *state) {
     while (taken < 16 && (slot = tug_inbox_first(wire->in)) != NULL) {
         const uint32_t bytes = slot->bytes;
         memcpy(wire->packet, slot->head, bytes);
+        if (!base->receive(base->receiver, base, wire->packet, bytes))
+            break;
         tug_inbox_release(wire->in);
-        base->receive(base->receiver, base, wire->packet, bytes);
         taken++;
     }
     return taken > 0;

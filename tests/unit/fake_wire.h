@@ -105,10 +105,11 @@ static inline bool fake_poll(void *state) {
     while (in->count > 0 && (in->begun || in->delivers > 0)) {
         struct tug_buffer *buffer = in->queue[in->first];
         if (!in->begun) {
+            if (!wire->receive(wire->receiver, wire, buffer->memory, buffer->packet.used))
+                break;
             in->begun = any = true;
             in->come = 0;
             in->delivers--;
-            wire->receive(wire->receiver, wire, buffer->memory, buffer->packet.used);
         }
         if (buffer->packet.trailer > 0 && !fake_move_trailer(in, wire, source))
             break;

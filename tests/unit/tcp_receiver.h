@@ -24,7 +24,7 @@ static inline void tcp_settled(void *receiver, uint32_t peer, bool by_wire) {
 /* A wire of this process, at a port of the loopback device, which it writes into *address. */
 static inline struct tug_wire *
 tcp_open(struct tug_fabric *fabric, struct tug_tcp_address *address, void *receiver,
-         void (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes),
+         bool (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes),
          void (*ended)(void *receiver, uint32_t peer)) {
     *address = (struct tug_tcp_address){.family = AF_INET, .ip = {127, 0, 0, 1}};
     struct tug_wire *wire = tug_wire_tcp_make(fabric, address);

@@ -30,12 +30,13 @@ struct process {
 
 static struct process processes[N];
 
-static void receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
+static bool receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct process *process = receiver;
     struct tug_packet_reader reader;
     assert_int_equal(tug_packet_open(&reader, memory, bytes, CONTEXT, N), TUG_PACKET_GOOD);
     process->heard[reader.header.source]++;
     assert_true(wire->row->meet(wire, reader.header.source));
+    return true;
 }
 
 static void ended(void *receiver, uint32_t peer) {

@@ -25,7 +25,7 @@ static struct process *processes;
 static uint32_t n;
 static unsigned lost;
 
-static void receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
+static bool receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct process *process = receiver;
     struct tug_packet_reader reader;
     struct tug_record record;
@@ -38,6 +38,7 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
     assert_false(process->heard_of[source]);
     process->heard_of[source] = true;
     process->nheard++;
+    return true;
 }
 
 static void ended(void *receiver, uint32_t peer) {

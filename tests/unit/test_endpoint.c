@@ -50,7 +50,7 @@ static uint32_t rank_of(unsigned context, uint32_t process) {
 
 /* ---- what a context does with what comes ---- */
 
-static void receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
+static bool receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct context *context = receiver;
     struct tug_packet_reader reader;
     struct tug_record record = {0};
@@ -64,6 +64,7 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
     }
     context->heard[source]++;
     (void)wire->row->meet(wire, source);
+    return true;
 }
 
 static unsigned char *place(void *receiver, uint32_t source, size_t come, size_t *room) {

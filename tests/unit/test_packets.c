@@ -626,7 +626,7 @@ static void test_refusal_goes(void **state) {
     tug_packet_begin(&packet, bad, sizeof(bad));
     *tug_packet_add(&packet, TUG_RECORD_VALUE, 0, 0, 0) = 0;
     tug_packet_end(&packet, 1, 0, 0, JOINED_ID);
-    a->out.wire.receive(a->out.wire.receiver, &a->out.wire, bad, sizeof(bad));
+    assert_true(a->out.wire.receive(a->out.wire.receiver, &a->out.wire, bad, sizeof(bad)));
     assert_done(&record, TUG_ERR_PEER);
     a->out.room = FAKE_QUEUE;
     poll_once(a);
@@ -1046,10 +1046,10 @@ static void test_wiring(void **state) {
 
 /* The row that would carry packets to the peer finds that it has no way there: what has waited so
  * far, of which nothing may have gone, goes by the next row, in order, and so does what follows. */
-static bool find_no_way(struct tug_wire *wire, uint32_t peer) {
+static int find_no_way(struct tug_wire *wire, uint32_t peer) {
     (void)wire;
     (void)peer;
-    return false;
+    return 0;
 }
 
 /* The wires that there are become the first row's, and others come behind them. */

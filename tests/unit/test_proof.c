@@ -83,8 +83,9 @@ static void without_a_key_it_is_zeros(void **state) {
 
 /* ---- a wire ---- */
 
-static void receive(void *receiver, struct tug_wire *from, const void *memory, size_t bytes) {
+static bool receive(void *receiver, struct tug_wire *from, const void *memory, size_t bytes) {
     (void)receiver, (void)from, (void)memory, (void)bytes;
+    return true;
 }
 
 static void ended(void *receiver, uint32_t peer) {

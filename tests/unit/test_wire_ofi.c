@@ -35,7 +35,7 @@ struct side {
 
 static struct side sides[2];
 
-static void receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
+static bool receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct side *side = receiver;
     struct tug_packet_reader reader;
     struct tug_record record = {0};
@@ -46,6 +46,7 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
     side->wrong += record.words[0] != side->received || side->awaited > 0;
     side->awaited = reader.header.trailer;
     side->received++;
+    return true;
 }
 
 static unsigned char *trailer_address(void *receiver, uint32_t source, size_t come, size_t *room) {

@@ -67,12 +67,13 @@ void *__wrap_memmove(void *to, const void *from, size_t bytes) {
     return __real_memmove(to, from, bytes);
 }
 
-static void receive(void *receiver, struct tug_wire *wire, const void *packet, size_t bytes) {
+static bool receive(void *receiver, struct tug_wire *wire, const void *packet, size_t bytes) {
     struct side *side = receiver;
     const struct tug_packet_header *header = packet;
     assert_ptr_equal(wire, side->wire);
     assert_int_equal(bytes, sizeof(*header));
     side->received[side->nreceived++] = header->number;
+    return true;
 }
 
 static void served(struct tug_fabric *fabric) {
@@ -514,12 +515,13 @@ static void data_follow_their_packet(void **state) {
     free_side(far);
 }
 
-static void receive_any(void *receiver, struct tug_wire *wire, const void *packet, size_t bytes) {
+static bool receive_any(void *receiver, struct tug_wire *wire, const void *packet, size_t bytes) {
     struct side *side = receiver;
     (void)wire;
     (void)packet;
     (void)bytes;
     side->received[side->nreceived++] = 0;
+    return true;
 }
 
 /* Bytes that are copied from the sending of a packet, which is filled, to its end at the reader. */

@@ -13,7 +13,7 @@ static uint32_t bytes_of(uint32_t number) {
     return number % 7 == 0 ? least : least + number * 1237 % (TUG_VERBS_PACKET_BYTES - least + 1);
 }
 
-static void receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
+static bool receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct side *side = receiver;
     struct tug_packet_header header;
     uint32_t number;
@@ -25,6 +25,7 @@ static void receive(void *receiver, struct tug_wire *wire, const void *memory, s
     assert_int_equal(bytes, bytes_of(number));
     const size_t head = sizeof header + sizeof number;
     assert_filled((const unsigned char *)memory + head, bytes - head, number);
+    return true;
 }
 
 static void settled(void *receiver, uint32_t peer, bool by_wire) {
@@ -379,7 +380,7 @@ void kept_messages(void **state) {
 
 /* ---- a second context ---- */
 
-static void receive_second(void *receiver, struct tug_wire *wire, const void *memory,
+static bool receive_second(void *receiver, struct tug_wire *wire, const void *memory,
                            size_t bytes) {
     struct side *side = receiver;
     uint32_t number;
@@ -388,6 +389,7 @@ static void receive_second(void *receiver, struct tug_wire *wire, const void *me
     memcpy(&number, (const unsigned char *)memory + sizeof(struct tug_packet_header),
            sizeof number);
     assert_int_equal(number, ++side->came);
+    return true;
 }
 
 static void settled_second(void *receiver, uint32_t peer, bool by_wire) {

@@ -271,6 +271,7 @@ static void be_told(struct tug_ofi_endpoint *endpoint, const struct note *note) 
 }
 
 static void go_on_reading(struct tug_ofi_read *read);
+static void unlink_read(struct tug_ofi_read *read);
 
 /* False: it cannot be handed up now. */
 static bool hand_up(struct tug_ofi_endpoint *endpoint, const void *memory, size_t bytes) {
@@ -287,6 +288,8 @@ static bool hand_up(struct tug_ofi_endpoint *endpoint, const void *memory, size_
     struct tug_ofi_read *read = find_read(view, header->source);
     if (read != NULL)
         return hold(&read->held, memory, bytes);
+    if (view->stuck)
+        return hold(&view->held, memory, bytes);
     if (header->trailer > 0 && bytes == header->bytes + sizeof(read->where) &&
         header->source < view->wire.fabric->nranks) {
         read = calloc(1, sizeof(*read));
@@ -302,29 +305,57 @@ static bool hand_up(struct tug_ofi_endpoint *endpoint, const void *memory, size_
         view->reads = read;
     }
     tug_turns_note(&endpoint->turns, &view->turn);
-    view->wire.receive(view->wire.receiver, &view->wire, memory, bytes);
+    if (!view->wire.receive(view->wire.receiver, &view->wire, memory, bytes)) {
+        if (read != NULL)
+            unlink_read(read);
+        free(read);
+        return false;
+    }
     if (read != NULL)
         go_on_reading(read);
     return true;
 }
 
-/* Without memory for what is held again its source is lost. */
+/* What cannot be handed up now, for want of memory, is the view's to be held, ahead of what it
+ * holds.
+ */
 static void hand_up_held(struct tug_ofi_view *view, struct tug_ofi_queue queue) {
     while (queue.first != NULL) {
         struct tug_ofi_held *held = queue.first;
-        const struct tug_packet_header *header = (const void *)held->memory;
+        if (view->stuck || !hand_up(view->endpoint, held->memory, held->bytes)) {
+            *queue.end = view->held.first;
+            if (view->held.first == NULL)
+                view->held.end = queue.end;
+            view->held.first = held;
+            view->endpoint->nstuck += !view->stuck;
+            view->stuck = true;
+            return;
+        }
         queue.first = held->next;
-        if (!hand_up(view->endpoint, held->memory, held->bytes))
-            view->wire.ended(view->wire.receiver, header->source);
         free(held);
     }
 }
 
-void tug_ofi_become_ready(struct tug_ofi_view *view) {
+static void hand_up_views(struct tug_ofi_view *view) {
     const struct tug_ofi_queue held = view->held;
     view->held.first = NULL;
-    view->turn.ready = true;
+    view->endpoint->nstuck -= view->stuck;
+    view->stuck = false;
     hand_up_held(view, held);
+}
+
+void tug_ofi_become_ready(struct tug_ofi_view *view) {
+    view->turn.ready = true;
+    hand_up_views(view);
+}
+
+/* Is there memory now for what could not be taken? */
+static void hand_up_stuck(struct tug_ofi_endpoint *endpoint) {
+    for (struct tug_turn *turn = endpoint->turns.first; turn != NULL; turn = turn->next) {
+        struct tug_ofi_view *view = (struct tug_ofi_view *)turn->wire;
+        if (view->stuck)
+            hand_up_views(view);
+    }
 }
 
 /* As many as were posted before, at most. */
@@ -439,6 +470,8 @@ void tug_ofi_forget(struct tug_ofi_view *view) {
         if (read->waits)
             free(read);
     }
+    view->endpoint->nstuck -= view->stuck;
+    view->stuck = false;
     drop(&view->held);
 }
 
@@ -496,6 +529,8 @@ bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint) {
                       "process may not end: leave ofi out of TUGBOAT_TRANSPORTS");
     bool moved = n > 0 || n == -FI_EAVAIL;
     moved |= end_failed(endpoint);
+    if (endpoint->nstuck > 0)
+        hand_up_stuck(endpoint);
     moved |= take_receives(endpoint);
     if (endpoint->waiting > 0)
         wake_reads(endpoint);
@@ -509,7 +544,8 @@ bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint) {
     if (endpoint->armed == endpoint->turns.polls + 1)
         return true;
     if (endpoint->descriptor < 0 || endpoint->failed != NULL || endpoint->waiting > 0 ||
-        endpoint->posted < endpoint->taken + TUG_OFI_RECEIVES ||
+        endpoint->posted < endpoint->taken + TUG_OFI_RECEIVES || endpoint->nstuck > 0 ||
+        endpoint->receives[endpoint->taken % TUG_OFI_RECEIVES].done ||
         fi_trywait(endpoint->fabric, &queue, 1) != 0)
         return false;
     if (!tug_turns_arm(&endpoint->turns))

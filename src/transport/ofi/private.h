@@ -87,10 +87,11 @@ struct tug_ofi_view {
     struct tug_ofi_endpoint *endpoint;
     struct tug_ofi_address *told; /* [nranks] where all are, until it is entered */
     fi_addr_t *addresses;         /* [nranks] */
-    struct tug_ofi_queue held;    /* what has come before the view was ready */
+    struct tug_ofi_queue held;    /* what has come before the view was ready, or there was memory */
     struct tug_ofi_read *reads; /* trailers that have not come whole, at most one of each process */
     struct tug_turn turn;       /* among the endpoint's views */
     bool greeted, heard;        /* the next process has been greeted, this one has been */
+    bool stuck;                 /* what it holds could not be handed up, for want of memory */
 };
 
 /* What libfabric is asked to do; it has `context` until it has done it. */
@@ -152,6 +153,7 @@ struct tug_ofi_endpoint {
     struct fid_mr *copy_region;  /* of copy */
     struct tug_ofi_send *copied; /* has its trailer there; NULL: none */
     uint32_t waiting;            /* reads that wait */
+    uint32_t nstuck;             /* views that are */
     uint64_t armed;              /* `turns.polls` + 1 when it was last armed well */
     uint64_t memory[TUG_OFI_RECEIVES][TUG_OFI_RECEIVE_BYTES / 8];
 };

@@ -41,12 +41,18 @@
  * A process begins with that least credit. Peers that have not heard of newer ones yet may ask for
  * what they were promised: the k-th to come TUG_ANSWERS_MOST / k, in all ln(n) times as much for n
  * peers (tug_packets_withheld(); `tugboat info --memory` prints it). Not counted are the answers of
- * calls, which the callee gives when it likes, and failures: of these the table of operations of
- * the peer is the bound. Long answers to reads have their data behind the packet, and cost that.
+ * calls, which the callee gives when it likes and for which it keeps TUG_SMALL_PACKET_BYTES each
+ * meanwhile, and failures: of these the table of operations of the peer is the bound. Long answers
+ * to reads have their data behind the packet, and cost that.
  *
  * A write and its signal are posted right behind each other by one holder, whom nobody interrupts
  * (callbacks' operations go through the ring), and a stream keeps its order: so one field tells
  * the target whether the write before a signal has failed.
+ *
+ * Nothing is taken from a peer whose answer there might be no memory for: the buffer of an answer
+ * is there first (struct tug_pool), and what is to be answered later, a call or data that follow a
+ * packet, keeps a small one until then. Without memory the rest of a packet stays in the wire
+ * (tug_wire.receive), and is looked at again.
  *
  * A packet that makes no sense is logged and refused; its sender then fails all operations to this
  * peer, TUG_ERR_PEER. Holder of the baton only.
@@ -128,6 +134,7 @@ struct tug_expected {
     uint32_t signal_tag;
     uint32_t reading; /* the tag, + 1, of the operation it answers; 0: its packet has a number */
     bool is_signed;   /* there is a signal for it */
+    bool owes;        /* an answer, if something fails */
     bool late;        /* its packet is late */
     int8_t failed;    /* a write that is signalled: how it has; or 0 */
 };
@@ -170,10 +177,12 @@ struct tug_stream {
                        that a trailer has gone */
     uint64_t applied, told; /* received and applied, acknowledged */
     uint32_t sent, taken;   /* packets of any kind */
-    uint64_t asked;         /* bytes of answers that are to come */
-    uint64_t credit;        /* the most that asked may be */
-    uint32_t window;        /* request packets that may be unacknowledged */
-    uint32_t long_reads;    /* answers to come that follow their packets */
+    uint32_t served; /* records of the next packet, of which the rest has to wait for memory */
+    uint32_t owed; /* answers: of calls, of trailers that are to come, of the packet being served */
+    uint64_t asked;      /* bytes of answers that are to come */
+    uint64_t credit;     /* the most that asked may be */
+    uint32_t window;     /* request packets that may be unacknowledged */
+    uint32_t long_reads; /* answers to come that follow their packets */
     /* trailers from the peer, the oldest first, and behind them what is known so far of that of the
      * packet which is being served */
     struct tug_expected expected[TUG_EXPECTED_MOST + 1];
@@ -371,11 +380,29 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream);
  */
 void tug_stream_drop(struct tug_stream *stream, bool answers_too);
 
-/* An answer for the peer; returns where the record's words go. */
+/* So many answers to the peer are owed more, or are owed no more (tug_pool_owe()). False: no
+ * memory.
+ */
+static inline bool tug_stream_owe(struct tug_stream *stream, uint32_t n) {
+    const bool owes = tug_pool_owe(&stream->wire->pool, n);
+    stream->owed += owes ? n : 0;
+    return owes;
+}
+
+/* Where the peer has been lost meanwhile, nothing is owed any more. */
+static inline void tug_stream_settle(struct tug_stream *stream, uint32_t n) {
+    if (n > stream->owed)
+        n = stream->owed;
+    stream->owed -= n;
+    tug_pool_settle(&stream->wire->pool, n);
+}
+
+/* An answer for the peer, which is owed one, or whose wire has a spare buffer; returns where the
+ * record's words go. */
 uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigned kind, int status,
                              uint32_t tag, size_t length);
 
-/* A call has come, perhaps from this process itself: hands it up. */
+/* A call has come, perhaps from this process itself: hands it up. Others are owed an answer. */
 void tug_packets_called(struct tug_packets *packets, struct tug_caller caller, unsigned handler,
                         const void *payload, size_t bytes);
 
@@ -476,7 +503,7 @@ void tug_stream_pump(struct tug_packets *packets, struct tug_stream *stream);
 /* ---- serve.c ---- */
 
 /* What a wire calls when a packet has come; receiver is the struct tug_packets. */
-void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
+bool tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
 
 /* The next part of a READ is where it shall lie, or has failed. */
 void tug_packets_have_read(struct tug_packets *packets, struct tug_stream *stream,
@@ -533,9 +560,9 @@ bool tug_trailer_sign(struct tug_stream *stream, const struct tug_record *record
 void tug_trailer_expect(struct tug_stream *stream, const struct tug_operation *operation,
                         uint32_t tag);
 
-/* All of a packet has been served, which so many bytes follow. False: none do, and there is a
- * signal for them. */
-bool tug_trailer_begin(struct tug_stream *stream, uint32_t bytes, bool late);
+/* All of a packet has been served, which so many bytes follow. owes: what the stream owes for the
+ * packet is owed until they have come. False: none do, and there is a signal for them. */
+bool tug_trailer_begin(struct tug_stream *stream, uint32_t bytes, bool late, bool owes);
 
 /* The number of the next packet with one from the peer. */
 uint32_t tug_trailer_next_number(const struct tug_stream *stream);

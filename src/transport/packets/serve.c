@@ -293,7 +293,7 @@ void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, in
         take_reply(packets, &fabric->operations[caller.tag], status, answer, bytes);
         return;
     }
-    const struct tug_stream *stream = packets->streams[caller.process];
+    struct tug_stream *stream = packets->streams[caller.process];
     if (stream->lost)
         return;
     if (status != 0)
@@ -302,6 +302,7 @@ void tug_packets_reply(struct tug_packets *packets, struct tug_caller caller, in
         tug_packets_answer(packets, stream->peer, TUG_RECORD_DATA, status, caller.tag, bytes);
     words[0] = 0;
     tug_packet_data(words + 1, answer, bytes);
+    tug_stream_settle(stream, 1);
 }
 
 /* ---- receiving ---- */
@@ -346,8 +347,11 @@ bool tug_stream_take_word(struct tug_packets *packets, struct tug_stream *stream
     const uint32_t applied = (uint32_t)word;
     if (word >> 32 != stream->taken || applied == tug_wire_number(stream->acked))
         return false;
-    if (!take_acknowledgement(packets, stream, applied))
-        refuse(packets, stream, "it acknowledges what was not sent");
+    if (take_acknowledgement(packets, stream, applied))
+        return true;
+    if (!tug_stream_owe(stream, 1))
+        return false; /* it is refused at the next look */
+    refuse(packets, stream, "it acknowledges what was not sent");
     return true;
 }
 
@@ -376,11 +380,86 @@ static bool comes_by(struct tug_packets *packets, struct tug_stream *stream,
     return stream->from == wire;
 }
 
-void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
+/* Serves the records of a packet that have not been served. False: the next one needs an answer for
+ * which there is no memory. The stream owes one for the packet. */
+static bool serve_records(struct tug_packets *packets, struct tug_stream *stream,
+                          struct tug_packet_reader *reader) {
+    struct tug_record record;
+    for (uint32_t i = 0; i < stream->served; i++)
+        (void)tug_packet_next(reader, &record);
+    while (tug_pool_ready(&stream->wire->pool)) {
+        if (!tug_packet_next(reader, &record))
+            return true;
+        if (record.kind == TUG_RECORD_CALL && !tug_stream_owe(stream, 1))
+            return false;
+        stream->served++;
+        if (record.kind < TUG_RECORD_DATA)
+            serve(packets, stream, &record);
+        else if (!take_answer(packets, stream, &record))
+            refuse(packets, stream, "an answer to nothing that was asked");
+        if (stream->lost)
+            return true;
+    }
+    return false;
+}
+
+/* All of a packet has been served; the stream owes an answer for it. */
+static void end_packet(struct tug_packets *packets, struct tug_stream *stream,
+                       const struct tug_packet_header *header, bool full) {
+    const bool numbered = header->number != 0, trailing = header->trailer > 0;
+    const bool late = header->flags & TUG_PACKET_LATE;
+    stream->served = 0;
+    stream->taken++;
+    if (!tug_trailer_begin(stream, header->trailer, late, numbered)) {
+        refuse(packets, stream, "a signal for data that do not follow");
+        return;
+    }
+    if (numbered && !trailing) {
+        tug_stream_applied(
+            packets, stream, late,
+            full || atomic_load_explicit(&packets->fabric->replies, memory_order_relaxed));
+    } else if (!trailing && (header->flags & TUG_PACKET_ASKS)) {
+        stream->pressed = stream->told != stream->applied; /* else that is on its way */
+        tug_stream_touch(packets, stream);
+    }
+    if (!take_acknowledgement(packets, stream, header->applied))
+        refuse(packets, stream, "it acknowledges what was not sent");
+    if (!(numbered && trailing))
+        tug_stream_settle(stream, 1);
+}
+
+/* A packet of that stream, which owes an answer for it. False: not now. */
+static bool take_packet(struct tug_packets *packets, struct tug_stream *stream,
+                        struct tug_wire *wire, enum tug_packet_fault fault,
+                        struct tug_packet_reader *reader, const void *memory, size_t bytes) {
+    const struct tug_packet_header *header = &reader->header;
+    if (fault != TUG_PACKET_GOOD) {
+        refuse(packets, stream, tug_packet_fault_text(fault));
+        return true;
+    }
+    if (header->credit != stream->credit)
+        tug_stream_take_credit(stream, header->credit);
+    if (stream->wire != wire && !stream->settled && wire->row->make != NULL)
+        tug_stream_detour(packets, stream); /* the peer has heard of it first */
+    if (stream->lost)
+        return true;
+    if (!comes_by(packets, stream, wire) || (header->trailer > 0 && wire->row->longs.least == 0) ||
+        !tug_trailer_lets_pass(packets, stream->peer, memory, bytes) ||
+        (header->number != 0 && header->number != tug_trailer_next_number(stream))) {
+        refuse(packets, stream, "it is not the next one");
+        return true;
+    }
+    if (!serve_records(packets, stream, reader))
+        return false;
+    if (!stream->lost)
+        end_packet(packets, stream, header, bytes >= wire->pool.bytes / 2);
+    return true;
+}
+
+bool tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct tug_packets *packets = receiver;
     struct tug_fabric *fabric = packets->fabric;
     struct tug_packet_reader reader;
-    struct tug_record record;
     enum tug_packet_fault fault =
         tug_packet_open(&reader, memory, bytes, fabric->id, fabric->nranks);
     if (fault != TUG_PACKET_GOOD && (bytes < sizeof(reader.header) || fault <= TUG_PACKET_SOURCE)) {
@@ -388,56 +467,18 @@ void tug_packets_receive(void *receiver, struct tug_wire *wire, const void *memo
                 "%zu bytes came by %s that are not a packet of this job's, and are dropped: %s; "
                 "run the same version of the library on all ranks",
                 bytes, wire->row->name, tug_packet_fault_text(fault));
-        return;
+        return true;
     }
     tug_trace_count(TUG_TRACE_ARRIVED, 1);
     if (fault == TUG_PACKET_GOOD && (reader.header.flags & TUG_PACKET_WIRES)) {
         take_wiring(packets, &reader);
-        return;
+        return true;
     }
     struct tug_stream *stream = tug_stream_to(packets, reader.header.source);
-    if (stream == NULL || stream->lost)
-        return;
-    if (fault != TUG_PACKET_GOOD) {
-        refuse(packets, stream, tug_packet_fault_text(fault));
-        return;
-    }
-    if (reader.header.credit != stream->credit)
-        tug_stream_take_credit(stream, reader.header.credit);
-    if (stream->wire != wire && !stream->settled && wire->row->make != NULL)
-        tug_stream_detour(packets, stream); /* the peer has heard of it first */
-    bool numbered = reader.header.number != 0;
-    const bool trailing = reader.header.trailer > 0;
-    stream->taken++;
-    if (!comes_by(packets, stream, wire) || (trailing && wire->row->longs.least == 0) ||
-        !tug_trailer_lets_pass(packets, stream->peer, memory, bytes) ||
-        (numbered && reader.header.number != tug_trailer_next_number(stream))) {
-        refuse(packets, stream, "it is not the next one");
-        return;
-    }
-    while (tug_packet_next(&reader, &record)) {
-        if (record.kind < TUG_RECORD_DATA) {
-            serve(packets, stream, &record);
-        } else if (!take_answer(packets, stream, &record)) {
-            refuse(packets, stream, "an answer to nothing that was asked");
-            return;
-        }
-        if (stream->lost)
-            return;
-    }
-    const bool late = reader.header.flags & TUG_PACKET_LATE;
-    if (!tug_trailer_begin(stream, reader.header.trailer, late)) {
-        refuse(packets, stream, "a signal for data that do not follow");
-        return;
-    }
-    if (numbered && !trailing) {
-        tug_stream_applied(packets, stream, late,
-                           bytes >= wire->pool.bytes / 2 ||
-                               atomic_load_explicit(&fabric->replies, memory_order_relaxed));
-    } else if (!trailing && (reader.header.flags & TUG_PACKET_ASKS)) {
-        stream->pressed = stream->told != stream->applied; /* else that is on its way */
-        tug_stream_touch(packets, stream);
-    }
-    if (!take_acknowledgement(packets, stream, reader.header.applied))
-        refuse(packets, stream, "it acknowledges what was not sent");
+    if (stream == NULL || (!stream->lost && !tug_stream_owe(stream, 1)))
+        return false;
+    if (stream->lost || take_packet(packets, stream, wire, fault, &reader, memory, bytes))
+        return true;
+    tug_stream_settle(stream, 1);
+    return false;
 }

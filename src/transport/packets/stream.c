@@ -47,16 +47,25 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     stream->next = packets->all;
     packets->all = stream;
     packets->streams[peer] = stream;
-    if (stream->wire->row->meet != NULL)
-        stream->settled = stream->wire->row->meet(stream->wire, peer);
-    return stream;
+    if (stream->wire->row->meet == NULL)
+        return stream;
+    stream->settled = false;
+    const int met = stream->wire->row->meet(stream->wire, peer);
+    stream->settled |= met > 0;
+    if (met >= 0)
+        return stream;
+    packets->all = stream->next;
+    packets->streams[peer] = NULL;
+    atomic_fetch_sub(&packets->load->streams, 1);
+    free(stream);
+    return NULL;
 }
 
 /* What is to go to the peer goes by the next row that takes it. False: the peer is lost, as there
  * is no memory for that. */
 static bool change_wire(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_wire *to = tug_packets_detour(packets, stream->wire);
-    if (to == NULL) {
+    if (to == NULL || !tug_pool_owe(&to->pool, stream->owed)) {
         tug_stream_lose(packets, stream);
         return false;
     }
@@ -69,6 +78,7 @@ static bool change_wire(struct tug_packets *packets, struct tug_stream *stream) 
         tug_pool_pass(&stream->wire->pool, &to->pool);
     if (stream->answers != NULL)
         tug_pool_pass(&stream->wire->pool, &to->pool);
+    tug_pool_settle(&stream->wire->pool, stream->owed);
     stream->one_way = stream->wire->row->wired_by_host;
     stream->wire = to;
     packets->detours = true;
@@ -401,6 +411,8 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
         tug_pool_give(&stream->wire->pool, stream->requests);
     stream->requests = NULL;
     tug_stream_drop(stream, false); /* answers go: one may be the refusal */
+    tug_stream_settle(stream, stream->owed);
+    stream->served = 0;
     while (stream->control_first != NULL) {
         struct tug_control_message *message = stream->control_first;
         stream->control_first = message->next;
@@ -475,19 +487,11 @@ void tug_packets_recall(void *receiver, struct tug_operation *signal) {
 
 uint64_t *tug_packets_answer(struct tug_packets *packets, uint32_t peer, unsigned kind, int status,
                              uint32_t tag, size_t length) {
-    static uint64_t nowhere[1 + TUG_READ_PIECE / 8];
     struct tug_stream *stream = packets->streams[peer];
     if (stream->answers != NULL && !tug_packet_has_room(&stream->answers->packet, kind, length))
         send_answers(packets, stream);
     if (stream->answers == NULL)
-        stream->answers = tug_pool_take(&stream->wire->pool);
-    if (stream->answers == NULL) {
-        tug_log(TUG_LOG_ERROR,
-                "no memory for an answer to process %u, which will wait for it in vain: give this "
-                "process more memory",
-                peer);
-        return nowhere;
-    }
+        stream->answers = tug_pool_take_owed(&stream->wire->pool);
     tug_stream_touch(packets, stream);
     return tug_packet_add(&stream->answers->packet, kind, (unsigned)-status, tag, length);
 }

@@ -140,10 +140,11 @@ void tug_trailer_expect(struct tug_stream *stream, const struct tug_operation *o
     served(stream)->reading = tag + 1;
 }
 
-bool tug_trailer_begin(struct tug_stream *stream, uint32_t bytes, bool late) {
+bool tug_trailer_begin(struct tug_stream *stream, uint32_t bytes, bool late, bool owes) {
     struct tug_expected *one = served(stream);
     if (bytes == 0)
         return !one->is_signed;
+    one->owes = owes;
     one->late = late && bytes < TUG_LATE_MOST;
     stream->nexpected++;
     return true;
@@ -172,7 +173,8 @@ bool tug_trailer_lets_pass(void *receiver, uint32_t source, const void *memory, 
     return true;
 }
 
-static void end(struct tug_expected *one) {
+static void end(struct tug_stream *stream, struct tug_expected *one) {
+    tug_stream_settle(stream, one->owes);
     if (one->awaited != NULL)
         one->awaited->serving--;
     free(one->staging);
@@ -181,7 +183,7 @@ static void end(struct tug_expected *one) {
 
 void tug_trailer_drop(struct tug_stream *stream) {
     for (uint32_t i = 0; i <= stream->nexpected; i++)
-        end(&stream->expected[i]);
+        end(stream, &stream->expected[i]);
     stream->nexpected = 0;
 }
 
@@ -224,7 +226,7 @@ void tug_trailer_arrived(void *receiver, uint32_t source, bool whole) {
         signal(packets, stream, &one);
     const uint32_t reading = one.reading;
     const bool late = one.late;
-    end(&one);
+    end(stream, &one);
     memmove(stream->expected, stream->expected + 1, stream->nexpected * sizeof(one));
     stream->expected[stream->nexpected--] = one;
     if (reading > 0)
@@ -240,8 +242,6 @@ void tug_trailer_answer(struct tug_packets *packets, struct tug_stream *stream,
     uint64_t *words =
         tug_packets_answer(packets, stream->peer, TUG_RECORD_LONG_DATA, 0, record->tag, 0);
     struct tug_buffer *buffer = stream->answers;
-    if (buffer == NULL)
-        return; /* no memory; that has been logged */
     words[0] = record->words[2];
     tug_buffer_trail(buffer, applied->data, (uint32_t)applied->bytes);
     buffer->served = applied->registration;

@@ -21,6 +21,7 @@ struct tug_buffer {
     const unsigned char *trailer; /* packet.trailer bytes of the program: they follow the packet */
     struct tug_registration *served; /* their memory; NULL: an operation that is out keeps it */
     uint64_t number;                 /* the packet's number in its stream; 0: none */
+    uint32_t bytes;                  /* of memory */
     uint32_t sent;       /* the shm wire's: bytes of packet and trailer that have gone */
     uint32_t of;         /* tag of the operation whose bytes follow, or TUG_NO_TAG */
     bool ends;           /* they are its last */
@@ -36,17 +37,48 @@ static inline void tug_buffer_trail(struct tug_buffer *buffer, const unsigned ch
     buffer->trailer = data;
 }
 
-/* Buffers of one size. */
+/* Buffers of one size, and *small* ones, each for an answer that is owed: whoever takes something
+ * from a peer that is to be answered has the memory of the answer first.
+ *
+ *      what a peer asks for           what must be there before it is taken
+ *      READ, FETCH, COMPARE           a spare buffer: it is answered at once (tug_pool_ready())
+ *      CALL                           a small one, until it is answered (tug_pool_owe())
+ *      what may fail, or is refused   a small one, until it has been done (tug_pool_owe())
+ *
+ * nsmall is less than nowed only between an answer and the next tug_pool_ready() or settling of
+ * what it was owed for. Small ones are the last that are taken. */
 struct tug_pool {
     struct tug_buffer *spare;
+    struct tug_buffer *small;
     uint32_t bytes; /* bytes of a packet */
     uint32_t keeps; /* buffers kept for later, at most; 0: as many as tug_pool_spare_most() */
-    uint32_t nspare;
-    uint32_t nout; /* buffers in use */
+    uint32_t nspare, nsmall;
+    uint32_t nowed; /* answers that are owed */
+    uint32_t nout;  /* buffers in use */
 };
+
+/* A packet of a small buffer: an answer to a call, whose size is the callee's word, fits. */
+#define TUG_SMALL_PACKET_BYTES                                                                     \
+    (sizeof(struct tug_packet_header) + sizeof(struct tug_record_head) + 8 + TUG_AM_MAX_PAYLOAD)
 
 /* A buffer with an empty packet. NULL: no memory. */
 struct tug_buffer *tug_pool_take(struct tug_pool *pool);
+/* The same for an answer, of which one is owed: there is one. Its packet may be a small one. */
+struct tug_buffer *tug_pool_take_owed(struct tug_pool *pool);
+
+/* Are a spare buffer and all small ones that are owed there? False: no memory; what needs an answer
+ * is not taken now. */
+bool tug_pool_refill(struct tug_pool *pool);
+static inline bool tug_pool_ready(struct tug_pool *pool) {
+    return __builtin_expect(pool->spare != NULL && pool->nsmall >= pool->nowed, 1) ||
+           tug_pool_refill(pool);
+}
+
+/* So many answers more are owed. False: no memory; nothing has happened. */
+bool tug_pool_owe(struct tug_pool *pool, uint32_t n);
+/* So many are owed no more: they have been given, or never will be. */
+void tug_pool_settle(struct tug_pool *pool, uint32_t n);
+
 /* Takes a buffer back; the memory of its trailer is no longer served by it. */
 void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer);
 void tug_pool_fini(struct tug_pool *pool);
@@ -63,8 +95,12 @@ struct tug_wire {
     bool internal; /* packets may be handed up by others' polls from inside the host */
     bool inside;   /* this poll is from there */
     bool left;     /* it has left something to one from outside */
-    /* A packet has come: bytes at memory (aligned to 8), the receiver's until it returns. */
-    void (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
+    /* A packet has come: bytes at memory (aligned to 8), the receiver's until it returns. False:
+     * not now, as there is no memory for what it is to be answered. The wire keeps it, ahead of
+     * what comes behind it from that process, does not sleep (`arm`), and hands the same bytes up
+     * again by its next poll; some of its records may have been served, and are not served again.
+     */
+    bool (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes);
     /* May that packet, perhaps a bad one, be handed up while trailers of its source are on their
      * way? (For wires that need not wait for one before the next packet.) */
     bool (*lets_pass)(void *receiver, uint32_t source, const void *memory, size_t bytes);

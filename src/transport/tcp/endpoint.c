@@ -64,7 +64,8 @@ void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
         link->peer = NULL; /* which may go before it */
     endpoint->nbeside -= link->is_beside;
     endpoint->nheld -= link->held;
-    link->held = false;
+    endpoint->nstuck -= link->stuck;
+    link->held = link->stuck = false;
     if (link->left > 0 && link->left_wire != NULL)
         link->left_wire->arrived(link->left_wire->receiver, link->left_peer, false);
     link->left = 0;
@@ -388,6 +389,17 @@ static bool poll_latest(struct tug_tcp_endpoint *endpoint) {
     return true;
 }
 
+/* Is there memory now for what could not be taken? */
+static void resume_stuck(struct tug_tcp_endpoint *endpoint) {
+    for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
+        if (!link->stuck)
+            continue;
+        tug_tcp_link_resume(link, endpoint);
+        if (link->broken)
+            tug_tcp_end_link(endpoint, link);
+    }
+}
+
 static bool has_ended(const struct tug_tcp_endpoint *endpoint) {
     return endpoint->to_tell > 0 || endpoint->closed_any;
 }
@@ -395,6 +407,8 @@ static bool has_ended(const struct tug_tcp_endpoint *endpoint) {
 /* The link's own descriptor is seen to be ours first, the set's only where it is looked at.
  * Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
 bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
+    if (endpoint->nstuck > 0)
+        resume_stuck(endpoint);
     bool moved = poll_latest(endpoint) || (tug_tcp_holds(endpoint) && poll_set(endpoint));
     if (endpoint->nblind > 0)
         moved |= poll_blind(endpoint);
@@ -424,7 +438,7 @@ static bool arm_turns(struct tug_tcp_endpoint *endpoint) {
 /* One that is lost is waited for by nobody. */
 bool tug_tcp_arm(struct tug_tcp_endpoint *endpoint) {
     if (endpoint->to_tell > 0 || endpoint->nlater > 0 || endpoint->nwanted > 0 ||
-        endpoint->nblind > 0 || endpoint->full)
+        endpoint->nblind > 0 || endpoint->nstuck > 0 || endpoint->full)
         return false;
     return tug_tcp_holds(endpoint) ? arm_turns(endpoint) : endpoint->to_tell == 0;
 }

@@ -274,10 +274,16 @@ static bool hand_up_one(struct tug_tcp_link *link, struct tug_tcp_endpoint *endp
         tug_tcp_hold(endpoint, link, true);
         return false;
     }
+    const uint8_t flags = packet->flags;
     packet->flags &= (uint8_t)~TUG_TCP_BESIDE_FLAG;
     tug_tcp_note_came(view);
-    view->wire.receive(view->wire.receiver, &view->wire, packet, packet->bytes);
-    return true;
+    if (view->wire.receive(view->wire.receiver, &view->wire, packet, packet->bytes))
+        return true;
+    packet->flags = flags;
+    link->stuck = true;
+    endpoint->nstuck++;
+    tug_tcp_hold(endpoint, link, true);
+    return false;
 }
 
 /* Keeps what is left for the next time. */
@@ -382,6 +388,8 @@ bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpo
 }
 
 void tug_tcp_link_resume(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint) {
+    endpoint->nstuck -= link->stuck;
+    link->stuck = false;
     tug_tcp_hold(endpoint, link, false);
     hand_up_rest(link, endpoint);
     tug_tcp_prick_up(endpoint, link);

@@ -75,7 +75,8 @@ struct tug_tcp_link {
     bool by_host;              /* packets go by the host's messages */
     enum tug_tcp_word word;    /* what this process, which connected, says in its hello */
     bool waits;                /* the epoll set tells when there is room */
-    bool held;                 /* the next packet is for a view that is not ready */
+    bool held;                 /* the next packet is for a view that is not ready, or: */
+    bool stuck;                /* the view could not take it, for want of memory */
     bool deaf;                 /* the epoll set does not tell of what comes: it is not its turn */
     bool broken;               /* nothing can be sent or received any more */
     bool closed;               /* broken, and closed by its owner */
@@ -149,7 +150,7 @@ void tug_tcp_link_see_end(struct tug_tcp_link *link);
 bool tug_tcp_link_is_silent(struct tug_tcp_link *link, uint64_t looked_ns, uint64_t now_ns,
                             uint64_t limit_ns);
 
-/* A view is ready: hands up what was held for it. */
+/* A view is ready, or there may be memory again: hands up what was held for it. */
 void tug_tcp_link_resume(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint);
 
 #endif

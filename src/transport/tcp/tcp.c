@@ -148,9 +148,13 @@ static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     return gone;
 }
 
-static bool tcp_meet(struct tug_wire *wire, uint32_t peer) {
+static int tcp_meet(struct tug_wire *wire, uint32_t peer) {
     const struct tug_tcp_link *link = link_to((struct tug_tcp_view *)wire, peer);
-    return link != NULL && link->greeted && !link->by_host;
+    if (link == NULL)
+        return TUG_ERR_NO_MEMORY;
+    if (link->by_host) /* there may have been no memory for a stream when that was told */
+        wire->settled(wire->receiver, peer, false);
+    return link->greeted && !link->by_host;
 }
 
 static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {

@@ -208,12 +208,12 @@ bool tug_verbs_tell(struct tug_verbs *verbs) {
 }
 
 /* Without memory for a contact it may lead there: sending tries again. */
-bool tug_verbs_meet(struct tug_wire *wire, uint32_t peer) {
+int tug_verbs_meet(struct tug_wire *wire, uint32_t peer) {
     struct tug_verbs_view *view = (struct tug_verbs_view *)wire;
     struct tug_verbs *verbs = view->verbs;
     struct tug_verbs_contact *contact = tug_verbs_contact_of(view, peer);
     if (contact == NULL)
-        return true;
+        return 1;
     contact->met = true;
     if (contact->pair->phase == TUG_PAIR_IDLE) {
         if (verbs->device_given_up || tug_verbs_pair_closed(contact->pair))
@@ -222,14 +222,14 @@ bool tug_verbs_meet(struct tug_wire *wire, uint32_t peer) {
             tug_verbs_pair_connect(verbs, contact->pair);
     }
     if (contact->pair->phase != TUG_PAIR_UP)
-        return false;
+        return 0;
     if (contact->word == TUG_WORD_LEADS) { /* to itself: this call says it */
         contact->word = TUG_WORD_NONE;
         verbs->words--;
     }
     contact->met = false;
     contact->leads = true;
-    return true;
+    return 1;
 }
 
 /* ---- sending ---- */
@@ -358,26 +358,27 @@ static bool is_next(struct tug_verbs_pair *pair, uint32_t server, uint32_t numbe
 }
 
 /* A packet that has come by a server of that pair, of a context that may have ended here. It may be
- * the first thing that is heard of the pair's process in that context. */
-static void hand_up(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+ * the first thing that is heard of the pair's process in that context. False: not now. */
+static bool hand_up(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
                     const unsigned char *memory, uint32_t bytes) {
     struct tug_packet_header header;
     if (bytes < sizeof header)
-        return;
+        return true;
     memcpy(&header, memory, sizeof header);
     struct tug_verbs_view *view = tug_table_find(&verbs->turns.wires, header.context);
     if (view == NULL || view->wire.receive == NULL)
-        return;
+        return true;
     if (header.source >= view->wire.fabric->nranks)
-        return;
+        return true;
     struct tug_verbs_contact *contact = tug_verbs_contact_of(view, header.source);
     if (contact == NULL || !tug_verbs_contact_is(contact, pair->id))
-        return;
+        return true;
     tug_turns_note(&verbs->turns, &view->turn);
-    view->wire.receive(view->wire.receiver, &view->wire, memory, bytes);
+    return view->wire.receive(view->wire.receiver, &view->wire, memory, bytes);
 }
 
-void tug_verbs_message_came(struct tug_verbs *verbs, const struct ibv_wc *completion) {
+/* False: not now; nothing has been received. */
+static bool take(struct tug_verbs *verbs, const struct ibv_wc *completion) {
     struct tug_verbs_messages *messages = verbs->messages;
     const uint32_t slot = (uint32_t)completion->wr_id & ~TUG_REQUEST_RECEIVES;
     const unsigned char *memory = receive_memory(messages, slot);
@@ -386,7 +387,27 @@ void tug_verbs_message_came(struct tug_verbs *verbs, const struct ibv_wc *comple
         is_next(pair, completion->qp_num, ntohl(completion->imm_data))) {
         pair->heard = ++verbs->uses;
         pair->told = false;
-        hand_up(verbs, pair, memory, completion->byte_len);
+        if (!hand_up(verbs, pair, memory, completion->byte_len)) {
+            pair->received--;
+            return false;
+        }
     }
     messages->taken[messages->ntaken++] = slot;
+    return true;
+}
+
+void tug_verbs_message_came(struct tug_verbs *verbs, const struct ibv_wc *completion) {
+    struct tug_verbs_messages *messages = verbs->messages;
+    if (messages->nheld == 0 && take(verbs, completion))
+        return;
+    messages->held[(messages->first_held + messages->nheld) % TUG_VERBS_RECEIVES] = *completion;
+    messages->nheld++;
+}
+
+void tug_verbs_messages_resume(struct tug_verbs *verbs) {
+    struct tug_verbs_messages *messages = verbs->messages;
+    while (messages->nheld > 0 && take(verbs, &messages->held[messages->first_held])) {
+        messages->first_held = (messages->first_held + 1) % TUG_VERBS_RECEIVES;
+        messages->nheld--;
+    }
 }

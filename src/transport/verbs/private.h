@@ -244,6 +244,9 @@ struct tug_verbs_messages {
     uint32_t number[TUG_VERBS_SENDS];
     uint32_t taken[TUG_VERBS_RECEIVES]; /* [ntaken] receives to be posted again */
     uint32_t ntaken;
+    struct ibv_wc held[TUG_VERBS_RECEIVES]; /* a ring: receives that could not be handed up, for
+                                               want of memory, and those behind them */
+    uint32_t first_held, nheld;
 };
 
 /* What the packets' side is to be told of a peer by the next poll. */
@@ -546,7 +549,7 @@ void tug_verbs_messages_close(struct tug_verbs *verbs);
 
 /* As in a row. */
 bool tug_verbs_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
-bool tug_verbs_meet(struct tug_wire *wire, uint32_t peer);
+int tug_verbs_meet(struct tug_wire *wire, uint32_t peer);
 
 /* Does a message wait for the sender? */
 static inline bool tug_verbs_message_waits(const struct tug_verbs_pair *pair) {
@@ -563,6 +566,9 @@ void tug_verbs_message_again(struct tug_verbs *verbs, struct tug_verbs_pair *pai
 void tug_verbs_messages_void(const struct tug_verbs_view *view, uint32_t tag);
 /* A receive has ended. */
 void tug_verbs_message_came(struct tug_verbs *verbs, const struct ibv_wc *completion);
+
+/* Is there memory now for what could not be taken? */
+void tug_verbs_messages_resume(struct tug_verbs *verbs);
 /* Posts the receives again that have been taken. */
 void tug_verbs_messages_renew(struct tug_verbs *verbs);
 /* There is no way to the peer: what waits is dropped, and the packets' side is told. */

@@ -782,6 +782,8 @@ static bool take_some(struct tug_verbs *verbs, bool *any) {
 
 static bool poll_queue(struct tug_verbs *verbs) {
     bool any = false;
+    if (verbs->messages != NULL && verbs->messages->nheld > 0)
+        tug_verbs_messages_resume(verbs);
     for (int round = 0;
          round < ROUNDS && (verbs->messages != NULL || verbs->cq_room < verbs->cq_size); round++)
         if (take_some(verbs, &any)) {

@@ -305,7 +305,7 @@ static bool verbs_busy(void *state) {
 static bool arm_rail(struct tug_verbs *verbs) {
     const bool unsent = verbs->touched != NULL && verbs->cq_room > 0;
     if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0 || verbs->words > 0 ||
-        verbs->yields > 0)
+        verbs->yields > 0 || (verbs->messages != NULL && verbs->messages->nheld > 0))
         return false;
     verbs->look = true;
     if (verbs->cq_room < verbs->cq_size || verbs->messages != NULL)

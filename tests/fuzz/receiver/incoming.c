@@ -336,7 +336,7 @@ static void deliver_copy(struct tug_wire *wire, const struct tug_packet *packet)
     REQUIRE(copy != NULL);
     memcpy(copy, packet->memory, packet->used);
     reached.packets++;
-    wire->receive(wire->receiver, wire, copy, packet->used);
+    REQUIRE(wire->receive(wire->receiver, wire, copy, packet->used));
     free(copy);
 }
 
@@ -378,5 +378,5 @@ void receive_refusal(uint32_t peer) {
     tug_packet_begin(&packet, incoming, sizeof(incoming));
     tug_packet_add(&packet, TUG_RECORD_REFUSED, -TUG_ERR_INVALID, TUG_NO_TAG, 0);
     tug_packet_end(&packet, peer, 0, peers[peer].last_acked, WORLD_CONTEXT);
-    wire->receive(wire->receiver, wire, incoming, packet.used);
+    REQUIRE(wire->receive(wire->receiver, wire, incoming, packet.used));
 }
