@@ -50,6 +50,8 @@ static uint32_t rank_of(unsigned context, uint32_t process) {
 
 /* ---- what a context does with what comes ---- */
 
+static unsigned refusals; /* so many packets are not taken */
+
 static bool receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct context *context = receiver;
     struct tug_packet_reader reader;
@@ -58,6 +60,10 @@ static bool receive(void *receiver, struct tug_wire *wire, const void *memory, s
                      TUG_PACKET_GOOD);
     assert_true(tug_packet_next(&reader, &record));
     const uint32_t source = reader.header.source;
+    if (refusals > 0) {
+        refusals--;
+        return false;
+    }
     if (record.kind == TUG_RECORD_VALUE) {
         assert_int_equal(record.words[0], context->last[source] + 1); /* in order */
         context->last[source]++;
@@ -640,6 +646,28 @@ static void idle_connections_are_asked_for_life(void **state) {
     }
 }
 
+/* For want of memory: it is handed up again, ahead of what has come behind it. */
+static void a_packet_that_is_not_taken(void **state) {
+    struct context *there = at(1, 0);
+    (void)state;
+    exchange(0, 1, 0);
+    refusals = UINT32_MAX;
+    send_packet(0, 1, 0, pack(0, 0, id_of_context(0), 2, 0));
+    UNTIL(link_of(1, 0)->stuck);
+    poll_all();
+    assert_false(tug_tcp_arm(processes[1].endpoint));
+    send_packet(0, 1, 0, pack(0, 0, id_of_context(0), 0, 8192));
+    send_packet(0, 1, 0, pack(0, 0, id_of_context(0), 3, 0));
+    poll_all();
+    assert_int_equal(there->heard[0], 1);
+    refusals = 3;
+    UNTIL(there->heard[0] == 4);
+    assert_int_equal(refusals, 0);
+    assert_int_equal(there->last[0], 3);
+    assert_int_equal(there->trailers[0], 1);
+    assert_false(link_of(1, 0)->stuck);
+}
+
 int main(void) {
 #define SILENT_CASE(f)                                                                             \
     cmocka_unit_test_setup_teardown(f, begin_with_own_network, end_with_own_network)
@@ -654,6 +682,7 @@ int main(void) {
         CASE(a_packet_for_no_context),
         CASE(a_packet_of_another_rank),
         CASE(a_packet_for_a_context_that_is_not_served_yet),
+        CASE(a_packet_that_is_not_taken),
         CASE(one_look_does_for_all),
         CASE(a_process_that_comes_again),
         CASE(long_data_one_way_need_one_connection),

@@ -24,6 +24,13 @@ static struct side {
     struct tug_registration memory;
 } sides[2];
 
+static bool takes_some; /* of three times that a packet is handed up it is taken once */
+
+static bool receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
+    static unsigned n;
+    return (!takes_some || n++ % 3 == 2) && tug_packets_receive(receiver, wire, memory, bytes);
+}
+
 /* The host's messages have come this far. */
 static void step(unsigned to) {
     played_progress(sides[to].fabric.comm);
@@ -38,6 +45,7 @@ static void run(void) {
 static int set_up(void **state) {
     (void)state;
     played_begin(true);
+    takes_some = false;
     memset(sides, 0, sizeof(sides));
     for (uint32_t i = 0; i < 2; i++) {
         struct side *side = &sides[i];
@@ -49,6 +57,7 @@ static int set_up(void **state) {
         assert_non_null(side->wire);
         side->packets.nwires = 0;
         tug_packets_attach(&side->packets, side->wire);
+        side->wire->receive = receive;
         joined_add_memory(&side->fabric, &side->memory, MEMORY, 0);
         for (size_t at = 0; at < MEMORY; at++)
             side->memory.base[at] = (unsigned char)(at * 7 + (at >> 9) + i);
@@ -128,7 +137,7 @@ static void moves(unsigned kind) {
         assert_memory_equal(sides[0].memory.base + i * BLOCK, sides[1].memory.base + i * BLOCK,
                             i % 4 == 3 ? 1000 : BLOCK - i % 3);
     }
-    assert_true(most > 1 && most <= TUG_EXPECTED_MOST);
+    assert_true((takes_some || most > 1) && most <= TUG_EXPECTED_MOST);
     assert_int_equal(sides[0].memory.base[0], kind == TUG_OPERATION_READ);
 }
 
@@ -139,6 +148,19 @@ static void blocks_are_written(void **state) {
 
 static void blocks_are_read(void **state) {
     (void)state;
+    moves(TUG_OPERATION_READ);
+}
+
+/* For want of memory: it is handed up again, ahead of what has come behind it. */
+static void blocks_are_written_later(void **state) {
+    (void)state;
+    takes_some = true;
+    moves(TUG_OPERATION_WRITE);
+}
+
+static void blocks_are_read_later(void **state) {
+    (void)state;
+    takes_some = true;
     moves(TUG_OPERATION_READ);
 }
 
@@ -213,6 +235,8 @@ int main(void) {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test_setup_teardown(blocks_are_written, set_up, tear_down),
         cmocka_unit_test_setup_teardown(blocks_are_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(blocks_are_written_later, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(blocks_are_read_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_refused_goes_nowhere, set_up, tear_down),
         cmocka_unit_test(memory_is_its_messages),
     };

@@ -35,6 +35,8 @@ struct side {
 
 static struct side sides[2];
 
+static unsigned refusals; /* so many packets are not taken */
+
 static bool receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct side *side = receiver;
     struct tug_packet_reader reader;
@@ -43,6 +45,10 @@ static bool receive(void *receiver, struct tug_wire *wire, const void *memory, s
     assert_int_equal(tug_packet_open(&reader, memory, bytes, CONTEXT, 2), TUG_PACKET_GOOD);
     assert_int_equal(reader.header.source, 1 - side->fabric.rank);
     assert_true(tug_packet_next(&reader, &record));
+    if (refusals > 0) {
+        refusals--;
+        return false;
+    }
     side->wrong += record.words[0] != side->received || side->awaited > 0;
     side->awaited = reader.header.trailer;
     side->received++;
@@ -378,6 +384,26 @@ static void news_wake(void **state) {
     until_received(0, 2);
 }
 
+/* For want of memory: it is handed up again, ahead of what has come behind it. */
+static void not_taken(void **state) {
+    (void)state;
+    send_one(&sides[0], 0, CONTEXT);
+    until_received(0, 1);
+    refusals = UINT32_MAX;
+    for (uint64_t number = 1; number < 4; number++)
+        send_one(&sides[0], number, CONTEXT);
+    const uint64_t start = tug_clock_ns();
+    while (refusals > UINT32_MAX - 2) {
+        assert_true(tug_clock_ns() - start < PATIENCE_NS);
+        (void)tug_ofi_poll(sides[0].view->endpoint);
+        (void)tug_ofi_poll(sides[1].view->endpoint);
+    }
+    assert_false(tug_ofi_arm(sides[1].view->endpoint));
+    refusals = 3;
+    until_received(0, 4);
+    assert_int_equal(refusals, 0);
+}
+
 int main(void) {
     char reason[256];
     struct fi_info *info = tug_ofi_choose(reason);
@@ -392,6 +418,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(kept_until_served, begin, end),
         cmocka_unit_test_setup_teardown(strangers_passed_over, begin, end),
         cmocka_unit_test_setup_teardown(greetings, begin, end),
+        cmocka_unit_test_setup_teardown(not_taken, begin, end),
         cmocka_unit_test_setup_teardown(news_wake, begin, end),
         cmocka_unit_test_setup_teardown(trailers_are_read, begin, end),
         cmocka_unit_test_setup_teardown(refused_memory, begin, end),

@@ -67,11 +67,17 @@ void *__wrap_memmove(void *to, const void *from, size_t bytes) {
     return __real_memmove(to, from, bytes);
 }
 
+static unsigned refusals; /* so many packets are not taken */
+
 static bool receive(void *receiver, struct tug_wire *wire, const void *packet, size_t bytes) {
     struct side *side = receiver;
     const struct tug_packet_header *header = packet;
     assert_ptr_equal(wire, side->wire);
     assert_int_equal(bytes, sizeof(*header));
+    if (refusals > 0) {
+        refusals--;
+        return false;
+    }
     side->received[side->nreceived++] = header->number;
     return true;
 }
@@ -1195,6 +1201,41 @@ static void an_answer_before_the_buffer_is_free(void **state) {
     free_side(far);
 }
 
+/* For want of memory: it is handed up again, ahead of what has come behind it. */
+static void what_is_not_taken_comes_again(void **state) {
+    (void)state;
+    unsigned char data[4096], place[4096];
+    memset(data, 7, sizeof(data));
+    struct side *a = make_side(0, 1), *b = make_side(1, 1);
+    (void)poll(b);
+    b->trailer = place;
+    send(a, 1);
+    assert_true(send_long(a, make_long(a, 2, data, sizeof(data))));
+    send(a, 3);
+    refusals = 2;
+    assert_false(poll(b));
+    assert_false(b->wire->row->arm(b->wire));
+    assert_false(poll(b));
+    assert_int_equal(b->nreceived, 0);
+    refusals = 0;
+    assert_true(tug_inbox_has(&memory[1]->inbox));
+    assert_true(poll(b));
+    assert_true(b->wire->row->arm(b->wire));
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(b->received[i], i + 1);
+    assert_int_equal(b->nwhole, 1);
+    assert_memory_equal(place, data, sizeof(data));
+    assert_true(send_long(a, make_long(a, 4, data, sizeof(data))));
+    refusals = 1;
+    assert_false(poll(b));
+    assert_true(poll(b));
+    has(b, 4, 4);
+    assert_int_equal(b->nwhole, 2);
+    assert_int_equal(b->ncut, 0);
+    free_side(a);
+    free_side(b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_is_handed_its_own, set_up, tear_down),
@@ -1210,6 +1251,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(sleepers_are_rung_for_one_by_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_are_rung_for_when_it_is_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(data_follow_their_packet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_taken_comes_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(all_is_copied_twice, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_full_inbox_in_the_middle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_has_its_own_data, set_up, tear_down),

@@ -23,7 +23,7 @@
     CASE(error_moves_in_vain) CASE(error_device_lost) \
     CASE(refused_here) CASE(refused_there) CASE(refused_to_join) CASE(refused_a_question) \
     CASE(refused_memory) \
-    CASE(message_order) CASE(message_meets) CASE(message_without_room) CASE(message_errors) \
+    CASE(message_order) CASE(message_meets) CASE(message_without_room) CASE(message_not_taken) CASE(message_errors) \
     CASE(message_drained) CASE(message_twice) CASE(message_refused) CASE(message_ended) CASE(message_given_up) \
     CASE(message_wakes) CASE(message_counted) CASE(message_not_here) \
     CASE(sleep_wakes) CASE(sleep_costs_nothing) CASE(sleep_one_thread)

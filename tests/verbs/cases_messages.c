@@ -13,6 +13,8 @@ static uint32_t bytes_of(uint32_t number) {
     return number % 7 == 0 ? least : least + number * 1237 % (TUG_VERBS_PACKET_BYTES - least + 1);
 }
 
+static unsigned refusals; /* so many packets are not taken */
+
 static bool receive(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes) {
     struct side *side = receiver;
     struct tug_packet_header header;
@@ -21,6 +23,10 @@ static bool receive(void *receiver, struct tug_wire *wire, const void *memory, s
     memcpy(&number, (const unsigned char *)memory + sizeof header, sizeof number);
     assert_ptr_equal(wire->receiver, receiver);
     assert_int_equal(header.source, side == &sides[0]);
+    if (refusals > 0) {
+        refusals--;
+        return false;
+    }
     assert_int_equal(number, ++side->came);
     assert_int_equal(bytes, bytes_of(number));
     const size_t head = sizeof header + sizeof number;
@@ -154,6 +160,24 @@ void message_without_room(void **state) {
     tug_transport_verbs.poll(ORIGIN->view);
     assert_int_equal(sides[0].came, 20);
     assert_all_came();
+}
+
+/* For want of memory: it is handed up again, ahead of what has come behind it. */
+void message_not_taken(void **state) {
+    (void)state;
+    open_with_messages();
+    meet();
+    refusals = UINT32_MAX;
+    for (unsigned i = 0; i < 10; i++)
+        assert_true(send_next(ORIGIN));
+    for (int i = 0; i < 10; i++)
+        fake_round();
+    assert_int_equal(sides[1].came, 0);
+    assert_int_equal(TARGET->verbs->messages->nheld, 10);
+    assert_false(tug_transport_verbs.arm(TARGET->view));
+    refusals = 3;
+    assert_all_came();
+    assert_int_equal(refusals, 0);
 }
 
 /* A bad key, a queue pair in error at either end. */
