@@ -66,22 +66,56 @@ static bool valid(const struct tug_array_params *params) {
            (params->placement == TUG_PLACE_BLOCK || params->placement == TUG_PLACE_CYCLIC);
 }
 
+/* An agreement that the others may have to be served for. */
+struct vote {
+    struct tug_pending pending;
+    tug_context *context;
+};
+
+static bool is_taken(void *argument) {
+    struct vote *vote = argument;
+    tug_progress(vote->context);
+    return tug_pending_is_over(&vote->pending);
+}
+
+/* The largest of each word. False: MPI could not tell. */
+static bool find_largest(struct tug_array *array, const int64_t mine[], int64_t all[], int n) {
+    MPI_Request request;
+    struct vote vote = {{.request = &request, .status = MPI_STATUS_IGNORE}, array->context};
+    if (tug_host.Iallreduce(mine, all, n, MPI_INT64_T, MPI_MAX, tug_context_comm(array->context),
+                            &request) != MPI_SUCCESS)
+        return false;
+    tug_polite_until(is_taken, &vote);
+    return vote.pending.error == MPI_SUCCESS;
+}
+
+bool tug_array_agree(struct tug_array *array, bool mine) {
+    const int64_t refused = !mine;
+    int64_t any = 1;
+    return find_largest(array, &refused, &any, 1) && any == 0;
+}
+
+bool tug_array_alike(struct tug_array *array, const uint64_t facts[], int n) {
+    int64_t mine[2 * TUG_ARRAY_FACTS], all[2 * TUG_ARRAY_FACTS];
+    for (int i = 0; i < n; i++) {
+        mine[i] = (int64_t)facts[i];
+        mine[n + i] = ~mine[i];
+    }
+    return find_largest(array, mine, all, 2 * n) &&
+           memcmp(all, mine, 2 * (size_t)n * sizeof(*all)) == 0;
+}
+
 /* Are the parameters valid, and the same on all processes? Collective. */
 static bool agree_on(struct tug_array *array, const struct tug_array_params *params, bool usable) {
-    enum { FACTS = 9 };
-    int64_t mine[2 * FACTS] = {0}, all[2 * FACTS];
+    uint64_t facts[TUG_ARRAY_FACTS] = {0};
     if (usable && valid(params)) {
-        const uint64_t facts[FACTS] = {
+        const uint64_t theirs[TUG_ARRAY_FACTS] = {
             params->size_in_bytes, params->page_bytes, params->placement,
             params->pages_most,    params->places,     params->copies_most,
             params->home != NULL,  params->size_most,  params->moves};
-        memcpy(mine, facts, sizeof(facts));
+        memcpy(facts, theirs, sizeof(facts));
     }
-    for (int i = 0; i < FACTS; i++)
-        mine[FACTS + i] = ~mine[i];
-    memcpy(all, mine, sizeof(mine));
-    return tug_agree(tug_context_comm(array->context), MPI_MAX, all, 2 * FACTS) == MPI_SUCCESS &&
-           mine[0] != 0 && memcmp(all, mine, sizeof(mine)) == 0;
+    return tug_array_alike(array, facts, TUG_ARRAY_FACTS) && facts[0] != 0;
 }
 
 /* What follows from the parameters. False: they do not fit together. */
@@ -232,29 +266,6 @@ void tug_array_receive(struct tug_array *array, enum tug_gas_call kind,
 static bool nothing_is_out(void *d) {
     struct tug_array *array = d;
     return atomic_load(&array->orders_out) == 0;
-}
-
-/* An agreement that the others may have to be served for. */
-struct vote {
-    struct tug_pending pending;
-    tug_context *context;
-};
-
-static bool is_taken(void *argument) {
-    struct vote *vote = argument;
-    tug_progress(vote->context);
-    return tug_pending_is_over(&vote->pending);
-}
-
-bool tug_array_agree(struct tug_array *array, bool mine) {
-    int all = 0, value = mine;
-    MPI_Request request;
-    struct vote vote = {{.request = &request, .status = MPI_STATUS_IGNORE}, array->context};
-    if (tug_host.Iallreduce(&value, &all, 1, MPI_INT, MPI_MIN, tug_context_comm(array->context),
-                            &request) != MPI_SUCCESS)
-        return false;
-    tug_polite_until(is_taken, &vote);
-    return vote.pending.error == MPI_SUCCESS && all != 0;
 }
 
 void tug_array_settle(struct tug_array *array) {

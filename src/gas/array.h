@@ -380,6 +380,11 @@ static inline unsigned char *tug_slot_address(const struct tug_array *array, uin
 /* Do all agree? Serves the others meanwhile. Collective. */
 bool tug_array_agree(struct tug_array *array, bool mine);
 
+/* Are these n numbers, at most TUG_ARRAY_FACTS, the same on all processes? Serves the others
+ * meanwhile. Collective. */
+#define TUG_ARRAY_FACTS 9
+bool tug_array_alike(struct tug_array *array, const uint64_t facts[], int n);
+
 /* Waits for this process's own operations, on the program's thread. */
 void tug_array_settle(struct tug_array *array);
 

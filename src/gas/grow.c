@@ -11,8 +11,6 @@
 #include <string.h>
 
 #include "gas/array.h"
-#include "host/host.h"
-#include "host/polite.h"
 
 struct resize {
     struct tug_array *array;
@@ -22,12 +20,9 @@ struct resize {
 
 /* All pass the same size, from 1 to what the array may have, and on the right side. */
 static int check_size(struct tug_array *array, size_t bytes, bool grows) {
-    uint64_t first = bytes;
+    const uint64_t size = bytes;
     const size_t most = array->npages_most * array->page_bytes;
-    const bool same = TUG_POLITE(Ibcast, &first, 1, MPI_UINT64_T, 0,
-                                 tug_context_comm(array->context)) == MPI_SUCCESS &&
-                      first == bytes;
-    if (!tug_array_agree(array, same))
+    if (!tug_array_alike(array, &size, 1))
         return TUG_ERR_INVALID;
     if (bytes == 0 || bytes > most || (grows ? bytes < array->bytes : bytes > array->bytes))
         return TUG_ERR_RANGE;
