@@ -1,6 +1,7 @@
 /* The barrier: dissemination. In round k everybody tells the rank 2^k further on, and waits until
  * it has been told as often as it has been here. The rank that tells is the same each time, so
- * counts are enough. One thread at a time. */
+ * counts are enough. For whom there was no memory is told again: it waits for that. One thread at a
+ * time. */
 #include <string.h>
 
 #include "acp/layer.h"
@@ -10,8 +11,8 @@
 static struct {
     struct tug_counter told[ROUNDS];
     uint32_t number[ROUNDS]; /* what messages say */
-    uint64_t times;
-    struct tug_counter sent;
+    uint64_t times, tells;
+    struct tug_counter gone, sent; /* messages that have been taken, or not; that have ended */
 } barrier;
 
 static void told(tug_context *context, int source, const void *payload, size_t bytes, void *d) {
@@ -32,17 +33,38 @@ int tug_acp_sync_open(void) {
     return tug_am_register(tug_acp.context, 0, told, NULL);
 }
 
+/* Without memory it has not begun, and is told again. */
+static void ended(void *counter, int status) {
+    if (status != TUG_ERR_NO_MEMORY)
+        tug_counter_add(counter, status);
+}
+
+static void tell(uint32_t round) {
+    const struct tug_am_params params = {
+        .dest_proc = (int)((tug_acp.rank + (UINT64_C(1) << round)) % tug_acp.nranks),
+        .payload = &barrier.number[round],
+        .size_in_bytes = sizeof(round),
+        .on_local = {tug_counter_add, &barrier.gone},
+        .on_complete = {ended, &barrier.sent}};
+    while (!tug_try_am_async(tug_acp.context, &params))
+        tug_progress(tug_acp.context);
+    barrier.tells++;
+}
+
+/* False: there was no memory for the message. */
+static bool has_told(void) {
+    const int status = tug_counter_wait(tug_acp.context, &barrier.gone, barrier.tells);
+    barrier.gone.status = 0;
+    return status != TUG_ERR_NO_MEMORY;
+}
+
 int tug_acp_sync_all(void) {
     barrier.times++;
     for (uint32_t round = 0; UINT64_C(1) << round < tug_acp.nranks; round++) {
-        const struct tug_am_params params = {
-            .dest_proc = (int)((tug_acp.rank + (UINT64_C(1) << round)) % tug_acp.nranks),
-            .payload = &barrier.number[round],
-            .size_in_bytes = sizeof(round),
-            .on_complete = {tug_counter_add, &barrier.sent}};
-        while (!tug_try_am_async(tug_acp.context, &params))
-            tug_progress(tug_acp.context);
+        tell(round);
         (void)tug_counter_wait(tug_acp.context, &barrier.told[round], barrier.times);
+        while (!has_told())
+            tell(round);
     }
     return barrier.sent.status;
 }
