@@ -29,6 +29,7 @@ one() {
     # 137: it was killed, as it did not end by itself then (a device lets go of 2 GiB slowly)
     if [ "$status" -eq 124 ] || [ "$status" -eq 137 ]; then echo "took longer than $seconds s" >>"$results/$name.log"; fi
     echo "$status" >"$results/$name.status"
+    echo "$((SECONDS - began))" >"$results/$name.seconds"
     echo "$name: $status, $((SECONDS - began)) s"
 }
 
