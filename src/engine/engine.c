@@ -468,7 +468,7 @@ static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
 static void yield(struct tug_engine *engine, struct tug_backoff *backoff, bool timed) {
     const uint64_t start = timed ? tug_clock_ns() : 0;
     if (backoff->yields == 0)
-        backoff->since_ns = start;
+        backoff->yielding_ns = start;
     (void)tug_backoff_step(backoff);
     if (timed && tug_wait_is_dear((int64_t)(tug_clock_ns() - start)))
         engine->dear = TUG_DEAR_WAITS;
@@ -476,15 +476,12 @@ static void yield(struct tug_engine *engine, struct tug_backoff *backoff, bool t
 
 /* False: the driver is to sleep. */
 static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
-    const bool sockets = tug_lookout_useful(&engine->driver.lookout);
-    if (sockets)
-        tug_backoff_limit_pauses(backoff);
     struct tug_waited seen = {.pauses = tug_backoff_pauses(backoff),
                               .yields = tug_backoff_yields(backoff),
-                              .sockets = sockets,
+                              .sockets = tug_lookout_useful(&engine->driver.lookout),
                               .dear = engine->dear > 0};
-    if (sockets && backoff->yields > 0)
-        seen.yielding_ns = (int64_t)(tug_clock_ns() - backoff->since_ns);
+    if (seen.sockets && backoff->yields > 0)
+        seen.yielding_ns = (int64_t)(tug_clock_ns() - backoff->yielding_ns);
     switch (tug_wait_plan(&seen)) {
     case TUG_WAIT_PAUSE:
         return tug_backoff_step(backoff);

@@ -5,10 +5,7 @@
 #include "base/clock.h"
 #include "engine/plan.h"
 
-/* Pauses from one look at the clock to the next, which would show in a wait for memory. */
-enum { CLOCK_EACH = 8 };
-
-struct tug_park_budget tug_park_budget = {TUG_OVERSUBSCRIBED_PAUSES, TUG_YIELDS, 0};
+struct tug_park_budget tug_park_budget = {TUG_OVERSUBSCRIBED_PAUSES, TUG_YIELDS};
 
 static uint32_t pauses_per_us(void) {
     const uint32_t sample = 100; /* 2 us or more: the clock is a hundred times finer */
@@ -28,18 +25,6 @@ void tug_park_configure(uint64_t spin_us, bool crowded) {
     if (pauses > spin_us * 1000)
         pauses = spin_us * 1000;
     atomic_store_explicit(&tug_park_budget.pauses, (uint32_t)pauses, memory_order_relaxed);
-    atomic_store_explicit(&tug_park_budget.spin_ns, spin_us * 1000, memory_order_relaxed);
-}
-
-void tug_backoff_limit_pauses(struct tug_backoff *backoff) {
-    if (backoff->pauses % CLOCK_EACH != 0 || !tug_backoff_pauses(backoff))
-        return;
-    const uint64_t now = tug_clock_ns();
-    if (backoff->pauses == 0)
-        backoff->since_ns = now;
-    else if (now - backoff->since_ns >
-             atomic_load_explicit(&tug_park_budget.spin_ns, memory_order_relaxed))
-        backoff->pauses = UINT32_MAX;
 }
 
 void (*_Atomic tug_park_gives_way)(void);

@@ -67,14 +67,13 @@ static inline bool tug_bell_ring(struct tug_bell *bell, bool shared) {
 struct tug_backoff {
     uint32_t pauses;
     uint32_t yields;
-    uint64_t since_ns; /* it pauses, or yields; its user's, if it bounds them by time */
+    uint64_t yielding_ns; /* since when; its user's, if it bounds them by time */
 };
 
 /* Process-wide budgets, set by tug_park_configure(). */
 struct tug_park_budget {
     _Atomic uint32_t pauses;
     _Atomic uint32_t yields;
-    _Atomic uint64_t spin_ns; /* as long as the pauses take if there is nothing between them */
 };
 extern struct tug_park_budget tug_park_budget;
 
@@ -103,10 +102,6 @@ static inline void tug_backoff_reset(struct tug_backoff *backoff) {
     backoff->pauses = 0;
     backoff->yields = 0;
 }
-
-/* Before a step of one whose looks between two pauses take longer than these do, as looks at
- * sockets do: ends the pauses when all of it has taken as long as they would alone. */
-void tug_backoff_limit_pauses(struct tug_backoff *backoff);
 
 /* One step of waiting for those who are about to answer: never parks. */
 static inline void tug_backoff_relax(struct tug_backoff *backoff) {

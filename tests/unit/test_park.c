@@ -170,31 +170,6 @@ static void spin_budget_is_in_microseconds(void **state) {
     tug_park_configure(0, false);
 }
 
-/* Pauses of one who looks for so long after each of them, until it yields. */
-static uint32_t pauses_with_looks(uint64_t look_ns) {
-    struct tug_backoff backoff = {0};
-    for (uint32_t n = 0;; n++) {
-        tug_backoff_limit_pauses(&backoff);
-        if (tug_backoff_yields(&backoff))
-            return n;
-        assert_true(tug_backoff_step(&backoff));
-        const uint64_t until = check_clock_ns(CLOCK_MONOTONIC) + look_ns;
-        while (look_ns > 0 && check_clock_ns(CLOCK_MONOTONIC) < until)
-            ;
-    }
-}
-
-static void long_looks_end_the_pauses(void **state) {
-    (void)state;
-    tug_park_configure(100, false);
-    assert_in_range(pauses_with_looks(10000), 1, 16); /* the clock is read at every eighth */
-    assert_int_equal(pauses_with_looks(200000), 8);
-    tug_park_configure(10000, false);
-    assert_in_range(pauses_with_looks(10000), 8, 1008);
-    tug_park_configure(0, false);
-    assert_int_equal(pauses_with_looks(0), 0);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_there_no_wake),
@@ -206,7 +181,6 @@ int main(void) {
         cmocka_unit_test(backoff_ends_and_starts_again),
         cmocka_unit_test(budgets_follow_the_load),
         cmocka_unit_test(spin_budget_is_in_microseconds),
-        cmocka_unit_test(long_looks_end_the_pauses),
     };
     return cmocka_run_group_tests_name("park", tests, NULL, NULL);
 }
