@@ -83,7 +83,7 @@ static struct tug_operation *prepare(unsigned kind, uint64_t offset, uint64_t by
     operation->key = b->remote.id;
     operation->offset = offset;
     operation->bytes = bytes;
-    operation->local = a->local.base + offset;
+    operation->local = a->local.base + offset % MEMORY; /* its own is not outside */
     *record = (struct record){0};
     operation->on_complete = (struct tug_callback){on_complete, record};
     return operation;
