@@ -100,7 +100,7 @@ cases() {
             name=$program${arguments:+_${arguments//[^a-z0-9]/_}}.$way.n$n.h$h
             [[ $name =~ $only ]] || continue
             nodes="emulated --env UCX_TLS=posix,self --env TUGBOAT_TRANSPORTS=verbs --env TUGBOAT_VERBOSE=quiet"
-            [ $way != host ] || nodes=tcp
+            [ "$way" != host ] || nodes=tcp
             [[ $program != acp* ]] || nodes+=" --env TUGBOAT_ACP_STARTER=4M"
             echo "alone $name $limit $here/hosts.sh $h $here/../mpi/run_mpi.sh --mpiexec $mpiexec" \
                 "--way ${way/linked/host} --ranks $n --nodes $nodes --env MPIEXEC_TIMEOUT=$((limit - 10)) --lib $library" \
