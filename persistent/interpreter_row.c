@@ -27,46 +27,57 @@ static bool may_stand(const struct tug_interpreter *self, const struct tug_descr
     }
 }
 
-/* Appends the descriptors of a queue. */
-static void append(struct tug_interpreter *self, const struct tug_queue *queue) {
-    for (uint32_t i = 0; i < queue->count; i++) {
-        const struct tug_descriptor *d = &queue->descriptors[i];
-        self->row[self->row_length++] =
-            (struct tug_row_step){.d = d, .piece = tug_piece_of(self, d, 0)};
-        if (publishes(d))
-            self->row_gives = self->row_length;
+static bool only_publishes(const struct tug_queue *queue) {
+    for (uint32_t i = 0; i < queue->count; i++)
+        if (!publishes(&queue->descriptors[i]))
+            return false;
+    return true;
+}
+
+/* May the queue be worked off without a look at its scheduling pointer? */
+static bool may_join(const struct tug_interpreter *self, const struct tug_queue *queue) {
+    for (uint32_t i = 0; i < queue->count; i++)
+        if (!may_stand(self, &queue->descriptors[i]))
+            return false;
+    return queue->limit >= queue->count;
+}
+
+/* Steps of the row; 0: there can be none. */
+static uint32_t length_of(const struct tug_interpreter *self) {
+    uint32_t length = 0, others = 0;
+    for (uint32_t l = 0; l < self->schedule.nqueues; l++) {
+        const struct tug_queue *queue = &self->schedule.queues[l];
+        if (!may_join(self, queue))
+            return 0;
+        length += queue->count;
+        others += !only_publishes(queue);
+    }
+    return self->is_brief && self->staging == NULL && others <= 1 ? length : 0;
+}
+
+/* Appends the queues that only publish, or the other. */
+static void append(struct tug_interpreter *self, bool those_that_publish) {
+    for (uint32_t l = 0; l < self->schedule.nqueues; l++) {
+        const struct tug_queue *queue = &self->schedule.queues[l];
+        if (only_publishes(queue) != those_that_publish)
+            continue;
+        for (uint32_t i = 0; i < queue->count; i++) {
+            const struct tug_descriptor *d = &queue->descriptors[i];
+            self->row[self->row_length++] =
+                (struct tug_row_step){.d = d, .piece = tug_piece_of(self, d, 0)};
+            if (publishes(d))
+                self->row_gives = self->row_length;
+        }
     }
 }
 
 void tug_row_make(struct tug_interpreter *self) {
-    const struct tug_schedule *schedule = &self->schedule;
-    const struct tug_queue *last = NULL; /* the one that does not only publish */
-    bool only_publishes[TUG_QUEUES_MOST];
-    uint32_t length = 0;
-    bool may = self->is_brief && self->staging == NULL;
-    for (uint32_t l = 0; l < schedule->nqueues && may; l++) {
-        const struct tug_queue *queue = &schedule->queues[l];
-        only_publishes[l] = true;
-        may = queue->limit >= queue->count;
-        for (uint32_t i = 0; i < queue->count && may; i++) {
-            may = may_stand(self, &queue->descriptors[i]);
-            only_publishes[l] &= publishes(&queue->descriptors[i]);
-        }
-        length += queue->count;
-        if (!only_publishes[l]) {
-            may &= last == NULL;
-            last = queue;
-        }
-    }
-    if (may && length > 0)
-        self->row = calloc(length, sizeof(*self->row));
+    const uint32_t length = length_of(self);
+    self->row = length > 0 ? calloc(length, sizeof(*self->row)) : NULL;
     if (self->row == NULL)
         return;
-    for (uint32_t l = 0; l < schedule->nqueues; l++)
-        if (only_publishes[l])
-            append(self, &schedule->queues[l]);
-    if (last != NULL)
-        append(self, last);
+    append(self, true);
+    append(self, false);
 }
 
 uint32_t tug_row_advance(struct tug_interpreter *self) {

@@ -316,9 +316,7 @@ static bool hand_up(struct tug_ofi_endpoint *endpoint, const void *memory, size_
     return true;
 }
 
-/* What cannot be handed up now, for want of memory, is the view's to be held, ahead of what it
- * holds.
- */
+/* What cannot be handed up now, for want of memory, the view holds, ahead of what it has. */
 static void hand_up_held(struct tug_ofi_view *view, struct tug_ofi_queue queue) {
     while (queue.first != NULL) {
         struct tug_ofi_held *held = queue.first;
