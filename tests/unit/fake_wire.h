@@ -118,6 +118,14 @@ static inline bool fake_poll(void *state) {
     return any;
 }
 
+/* A wire that carries what follows packets. */
+static const struct tug_transport fake_trailing = {
+    .name = "trailing",
+    .send = fake_send,
+    .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, TUG_LONGS_MOST},
+    .abandon = fake_abandon,
+    .poll = fake_poll};
+
 static inline void fake_tell(struct tug_wire *wire, uint32_t peer, uint64_t word) {
     (void)peer;
     ((struct fake_wire *)wire)->to->word = word;
@@ -217,6 +225,21 @@ static inline int fake_end(void **state) {
     fake_side_end(a);
     fake_side_end(b);
     return 0;
+}
+
+/* An operation of a on memory of b, with a tag in hand if there is any. At the same offset at both;
+ * what is to be refused has none here. */
+static inline struct tug_operation *fake_operation(unsigned kind, uint64_t offset, uint64_t bytes) {
+    uint32_t tag = TUG_NO_TAG;
+    assert_true(tug_tags_take_in_hand(&a->fabric.tags, &tag));
+    a->fabric.operations[tag] =
+        (struct tug_operation){.kind = (uint8_t)kind,
+                               .peer = 1,
+                               .key = b->remote.id,
+                               .offset = offset,
+                               .bytes = bytes,
+                               .local = a->local.base + (offset < a->local.bytes ? offset : 0)};
+    return &a->fabric.operations[tag];
 }
 
 static inline void poll_once(struct side *side) {

@@ -35,7 +35,7 @@ static bool receive(void *receiver, struct tug_wire *wire, const void *memory, s
     struct tug_packet_reader reader;
     assert_int_equal(tug_packet_open(&reader, memory, bytes, CONTEXT, N), TUG_PACKET_GOOD);
     process->heard[reader.header.source]++;
-    assert_true(wire->row->meet(wire, reader.header.source));
+    assert_int_equal(wire->row->meet(wire, reader.header.source), 1);
     return true;
 }
 

@@ -282,7 +282,7 @@ static void a_later_context_finds_the_link(void **state) {
     (void)state;
     exchange(0, 1, 0);
     open_all(1);
-    assert_true(at(0, 1)->wire->row->meet(at(0, 1)->wire, rank_of(1, 1)));
+    assert_int_equal(at(0, 1)->wire->row->meet(at(0, 1)->wire, rank_of(1, 1)), 1);
     assert_null(try_to_send(0, 1, 1, pack(0, 1, id_of_context(1), 1, 0)));
     UNTIL(at(1, 1)->heard[rank_of(1, 0)] == 1);
     assert_int_equal(links_of(0), 1);

@@ -16,12 +16,6 @@
 #define STAGE ((size_t)64 << 10)
 #define REFUSES 9 /* a handler */
 
-static const struct tug_transport trailing = {
-    .name = "trailing",
-    .send = fake_send,
-    .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, TUG_LONGS_MOST},
-    .abandon = fake_abandon,
-    .poll = fake_poll};
 static const struct tug_transport plain = {.name = "plain", .send = fake_send, .poll = fake_poll};
 
 static int set_up_on(const struct tug_transport *type) {
@@ -35,7 +29,7 @@ static int set_up_on(const struct tug_transport *type) {
 
 static int set_up(void **state) {
     (void)state;
-    return set_up_on(&trailing);
+    return set_up_on(&fake_trailing);
 }
 
 static int set_up_plain(void **state) {
@@ -116,7 +110,7 @@ static void test_sizes(void **state) {
         }
     }
     assert_true(b->part_most <= STAGE);
-    assert_true((a->out.long_ones > 0) == (a->out.wire.row == &trailing));
+    assert_true((a->out.long_ones > 0) == (a->out.wire.row == &fake_trailing));
     assert_idle();
 }
 

@@ -19,13 +19,6 @@
 #define KINDS 9u
 #define NTH_MOST 60 /* more than there are */
 
-static const struct tug_transport type = {
-    .name = "fake",
-    .send = fake_send,
-    .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, TUG_LONGS_MOST},
-    .abandon = fake_abandon,
-    .poll = fake_poll};
-
 /* ---- memory ---- */
 
 static bool counts; /* b is at work */
@@ -74,16 +67,7 @@ static int called(struct tug_fabric *fabric, struct tug_caller caller, unsigned 
 
 static struct tug_operation *prepare(unsigned kind, uint64_t offset, uint64_t bytes,
                                      struct record *record) {
-    uint32_t tag = TUG_NO_TAG;
-    assert_true(tug_tags_take_in_hand(&a->fabric.tags, &tag));
-    struct tug_operation *operation = &a->fabric.operations[tag];
-    memset(operation, 0, sizeof(*operation));
-    operation->kind = (uint8_t)kind;
-    operation->peer = 1;
-    operation->key = b->remote.id;
-    operation->offset = offset;
-    operation->bytes = bytes;
-    operation->local = a->local.base + offset % MEMORY; /* its own is not outside */
+    struct tug_operation *operation = fake_operation(kind, offset, bytes);
     *record = (struct record){0};
     operation->on_complete = (struct tug_callback){on_complete, record};
     return operation;
@@ -158,7 +142,7 @@ static void check(const struct record records[KINDS + CALLS]) {
 
 static void ask_all(void) {
     struct record records[KINDS + CALLS];
-    fake_begin(&type, PACKET_BYTES, OPERATIONS, MEMORY);
+    fake_begin(&fake_trailing, PACKET_BYTES, OPERATIONS, MEMORY);
     b->fabric.called = called;
     ncalls = 0;
     memset(answers, 0, sizeof(answers));
@@ -209,7 +193,7 @@ static void test_some_fail(void **state) {
 static void test_refusal(void **state) {
     struct record record;
     (void)state;
-    fake_begin(&type, PACKET_BYTES, OPERATIONS, MEMORY);
+    fake_begin(&fake_trailing, PACKET_BYTES, OPERATIONS, MEMORY);
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
     tug_packets_flush(&a->packets);
     a->out.queue[a->out.first]->memory[2] += 1; /* its number */

@@ -56,21 +56,9 @@ static int set_up(void **state) {
 
 static struct tug_operation *prepare(unsigned kind, uint64_t offset, uint64_t bytes,
                                      struct record *record) {
-    uint32_t tag = TUG_NO_TAG;
-    assert_true(tug_tags_take_in_hand(&a->fabric.tags, &tag));
-    struct tug_operation *operation = &a->fabric.operations[tag];
-    operation->kind = (uint8_t)kind;
-    operation->op = 0;
-    operation->peer = 1;
-    operation->key = b->remote.id;
-    operation->offset = offset;
-    operation->bytes = bytes;
-    operation->local = a->local.base + offset;
-    operation->status = 0;
-    operation->scratch = 0;
+    struct tug_operation *operation = fake_operation(kind, offset, bytes);
     *record = (struct record){0, 0, 1};
     operation->on_complete = (struct tug_callback){on_complete, record};
-    operation->on_local = (struct tug_callback){NULL, NULL};
     if (kind == TUG_OPERATION_WRITE || kind == TUG_OPERATION_AM)
         operation->on_local = (struct tug_callback){on_local, record};
     return operation;

@@ -14,16 +14,9 @@
 #define MEMORY ((size_t)8 << 20)
 #define PACKET_BYTES 32768
 
-static const struct tug_transport type = {
-    .name = "fake",
-    .send = fake_send,
-    .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, TUG_LONGS_MOST},
-    .abandon = fake_abandon,
-    .poll = fake_poll};
-
 static int set_up(void **state) {
     (void)state;
-    fake_begin(&type, PACKET_BYTES, OPERATIONS, MEMORY);
+    fake_begin(&fake_trailing, PACKET_BYTES, OPERATIONS, MEMORY);
     memset(b->local.base, 0, MEMORY);
     for (size_t i = 0; i < MEMORY; i++)
         a->local.base[i] = (unsigned char)(i * 7 + (i >> 9));
@@ -32,21 +25,13 @@ static int set_up(void **state) {
 
 /* ---- operations of a ---- */
 
-/* At the same offset at both; what is to be refused has none here. */
 static struct tug_operation *prepare(uint8_t kind, uint64_t key, uint64_t offset, uint64_t bytes,
                                      struct record *record) {
-    uint32_t tag = TUG_NO_TAG;
-    assert_true(tug_tags_take(&a->fabric.tags, &tag));
-    struct tug_operation *operation = &a->fabric.operations[tag];
+    struct tug_operation *operation = fake_operation(kind, offset, bytes);
     *record = (struct record){0, 0, 1};
-    *operation = (struct tug_operation){.kind = kind,
-                                        .peer = 1,
-                                        .key = key,
-                                        .offset = offset,
-                                        .bytes = bytes,
-                                        .local = a->local.base + (offset < MEMORY ? offset : 0),
-                                        .on_complete = {on_complete, record},
-                                        .on_local = {on_local, record}};
+    operation->key = key;
+    operation->on_complete = (struct tug_callback){on_complete, record};
+    operation->on_local = (struct tug_callback){on_local, record};
     a->fabric.out++;
     return operation;
 }

@@ -136,9 +136,9 @@ void message_meets(void **state) {
     for (int i = 0; i < 4; i++)
         fake_round();
     assert_int_equal(sides[0].leads, 1);
-    assert_true(tug_verbs_meet(&ORIGIN->view->wire, 1));
+    assert_int_equal(tug_verbs_meet(&ORIGIN->view->wire, 1), 1);
     assert_true(send_next(ORIGIN));
-    assert_true(tug_verbs_meet(&ORIGIN->view->wire, 0)); /* itself */
+    assert_int_equal(tug_verbs_meet(&ORIGIN->view->wire, 0), 1); /* itself */
     assert_all_came();
 }
 
