@@ -22,6 +22,8 @@
  *       MPI_Alloc_mem). tug_mem_open() does this earlier.
  *     more is under way than before: it allocates buffers for packets, and a few words for each
  *       long operation. The library keeps 1 MiB of buffers.
+ *     long data have gone both ways between two processes over TCP: whichever thread drives the
+ *       engine next makes a second connection, or accepts it, also in one of these functions.
  *     the transport "mpi" leads to the process: it calls functions of the host MPI, which allocate
  *       and lock.
  *

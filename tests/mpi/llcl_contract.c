@@ -4,14 +4,16 @@
  * The allocator's functions and those of mutexes and sockets are this program's: while a thread is
  * inside a try_ call they are counted. Reads, writes, atomics, messages and calls of several sizes
  * go to each process, to allocated, registered and lent memory, one by one and many before a wait.
- *   - After tug_mem_open() of a key, operations on it lock nothing and make no connections. They
- *     allocate nothing but buffers of packets, which are large, and words for long operations.
+ *   - After tug_mem_open() of a key, and after long data both ways, operations on it lock nothing
+ *     and make no connections. They allocate nothing but buffers of packets, which are large, and
+ *     words for long operations.
  *   - A key that is none, and one that has ended, cannot be opened.
  */
 #include "llcl_check.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 enum { HANDLER = 9, CALL = 9, AREA = 256 * 1024, LONG = 4096, MANY = 100 };
 
@@ -136,6 +138,26 @@ static void make_lent(struct ll_memory *m, size_t bytes) {
     ll_keys(context, m);
 }
 
+/* Over TCP a second connection follows, which is made and accepted by whoever drives the engine. */
+static void exchange_long(void) {
+    const struct tug_callback count = {tug_counter_add, &counter};
+    for (int i = 0; i < 10; i++) {
+        for (int to = 0; to < check_nranks; to++, started++) {
+            struct tug_write_params write = {to,
+                                             {&memory[0].keys[to], AREA * (size_t)check_rank},
+                                             {memory[0].registration, 0},
+                                             AREA,
+                                             {NULL, NULL},
+                                             count};
+            while (!tug_try_write_async(context, &write))
+                tug_progress(context);
+        }
+        CHECK(tug_counter_wait(context, &counter, started) == 0, "long writes");
+        usleep(20000);
+        ll_barrier(context);
+    }
+}
+
 static void check_refused(void) {
     static uint64_t word;
     tug_registration *registration;
@@ -164,6 +186,7 @@ int main(int argc, char **argv) {
         for (int kind = 0; kind <= LL_KINDS; kind++)
             LL_GOOD(tug_mem_open(context, &memory[kind].keys[to]));
     ll_barrier(context);
+    exchange_long();
     for (int i = 0; i < 2; i++)
         round_of_all();
     check_refused();
