@@ -31,7 +31,8 @@ static void begin(struct collective *c) {
  * brought by the looks of both sides. */
 #define LOOKS 32
 
-static bool advance_host(struct collective *c, bool *done) {
+/* Out of line, as what ends a run is: a run in a row is short, and saves no registers for them. */
+static __attribute__((noinline)) bool advance_host(struct collective *c, bool *done) {
     int flag = 0;
     if (!tug_engine_enter_host())
         return false;
@@ -75,24 +76,30 @@ static void look_to(struct collective *c) {
     c->request.may_keep = c->running != NULL && c->running->is_brief ? may_keep : NULL;
 }
 
-static bool advance(struct tug_job *job, bool *done) {
-    struct collective *c = (struct collective *)job;
-    const bool of_host = c->running == NULL;
-    bool moved = of_host ? advance_host(c, done) : tug_interpreter_advance(c->running, done);
-    if (!*done)
-        return moved;
-    if (!of_host)
-        c->request.error = c->running->error;
+/* A run is over, and there is something to be told of it, or another to follow. */
+static __attribute__((noinline)) bool end_run(struct collective *c, bool *done) {
     tug_trace_end(TUG_TRACE_COLLECTIVE,
                   c->request.error == MPI_SUCCESS ? TUG_TRACE_BY_UNSAID : TUG_TRACE_BY_FAILED,
                   c->traced_ns);
     if (!c->tunes || !tug_candidates_next(c->candidates, c->ways, &c->running))
-        return moved;
+        return false;
     look_if_settled(c);
     look_to(c);
     begin(c);
     *done = false;
     return true;
+}
+
+static bool advance(struct tug_job *job, bool *done) {
+    struct collective *c = (struct collective *)job;
+    struct tug_interpreter *running = c->running;
+    const bool moved =
+        running == NULL ? advance_host(c, done) : tug_interpreter_advance(running, done);
+    if (!*done)
+        return moved;
+    if (running != NULL)
+        c->request.error = running->error;
+    return (__builtin_expect(c->tunes || c->traced_ns != 0, 0) && end_run(c, done)) || moved;
 }
 
 /* All ranks have counted to the same. */

@@ -158,7 +158,7 @@ void tug_interpreter_fini(struct tug_interpreter *self) {
         free((void *)self->queues[l].far);
     tug_schedule_fini(&self->schedule);
     free(self->queues);
-    free(self->row);
+    tug_row_free(self->row);
     free(self->ring_of);
     free(self->writers);
     free(self->aside);
@@ -278,7 +278,7 @@ static bool complete(struct tug_interpreter *self, const struct tug_queue *queue
 
 /* ---- a run ---- */
 
-static void start_queues(struct tug_interpreter *self) {
+static __attribute__((noinline)) void start_queues(struct tug_interpreter *self) {
     const struct tug_schedule *schedule = &self->schedule;
     for (uint32_t l = 0; l < schedule->nqueues; l++) {
         self->queues[l].read = self->queues[l].begin = (struct tug_queue_pointer){0};
@@ -290,19 +290,18 @@ static void start_queues(struct tug_interpreter *self) {
     }
     if (self->staging != NULL)
         tug_staging_start(self->staging);
-}
-
-void tug_interpreter_start(struct tug_interpreter *self) {
-    const uint32_t *first = self->schedule.first;
-    if (self->row != NULL)
-        self->row_done = 0;
-    else
-        start_queues(self);
     self->published = 0;
     self->error = MPI_SUCCESS;
     for (uint32_t i = 0; i < self->nwriters && self->skips; i++)
-        if (first[self->writers[i]] > 0)
-            tug_interpreter_release(self, self->writers[i], first[self->writers[i]]);
+        tug_interpreter_release(self, &self->channel->rings[i], self->writers[i],
+                                schedule->first[self->writers[i]]);
+}
+
+void tug_interpreter_start(struct tug_interpreter *self) {
+    if (self->row != NULL)
+        tug_row_start(self);
+    else
+        start_queues(self);
 }
 
 /* This rank needs nothing of this run any more: whoever writes next may count on it. */
@@ -310,26 +309,26 @@ static void close_run(struct tug_interpreter *self) {
     if (self->staging != NULL)
         tug_note_error(self, tug_staging_unpack_to(self->staging, SIZE_MAX));
     for (uint32_t i = 0; i < self->nwriters; i++) {
-        self->channel->rings[i].position += self->schedule.passes[self->writers[i]];
-        tug_interpreter_release(self, self->writers[i], 0);
+        struct tug_segment_ring *ring = &self->channel->rings[i];
+        ring->position += self->schedule.passes[self->writers[i]];
+        tug_interpreter_release(self, ring, self->writers[i], 0);
     }
 }
 
 bool tug_interpreter_has_given(const struct tug_interpreter *self) {
     if (self->row != NULL)
-        return self->row_done >= self->row_gives;
+        return tug_row_has_given(self->row);
     for (uint32_t l = 0; l < self->schedule.nqueues; l++)
         if (self->queues[l].read.descriptor < self->queues[l].gives)
             return false;
     return true;
 }
 
-/* Sets *over: all queues are worked off. The number of steps. Out of line: a run in a row is short
- * and saves no registers for it. */
-static __attribute__((noinline)) uint64_t advance_queues(struct tug_interpreter *self, bool *over) {
+/* Sets *done: all queues are worked off, or the host failed. The number of steps. */
+static uint64_t work_off(struct tug_interpreter *self, bool *done) {
     const struct tug_schedule *schedule = &self->schedule;
     uint64_t nsteps = 0;
-    *over = true;
+    *done = true;
     for (uint32_t l = 0; l < schedule->nqueues && self->error == MPI_SUCCESS; l++) {
         const struct tug_queue *queue = &schedule->queues[l];
         struct tug_queue_state *state = &self->queues[l];
@@ -341,26 +340,24 @@ static __attribute__((noinline)) uint64_t advance_queues(struct tug_interpreter 
             again |= complete(self, queue, state);
             nsteps += again;
         } while (again && state->begin.descriptor < queue->count);
-        *over &= state->read.descriptor == queue->count;
-    }
-    return nsteps;
-}
-
-bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
-    uint64_t nsteps;
-    if (self->row != NULL) {
-        nsteps = tug_row_advance(self);
-        *done = self->row_done == self->row_length;
-    } else {
-        nsteps = advance_queues(self, done);
+        *done &= state->read.descriptor == queue->count;
     }
     if (self->owed != 0)
         tug_interpreter_ring_owed(self);
-    if (self->error != MPI_SUCCESS)
-        *done = true;
-    else if (*done)
+    *done |= self->error != MPI_SUCCESS;
+    return nsteps;
+}
+
+static __attribute__((noinline)) bool advance_queues(struct tug_interpreter *self, bool *done) {
+    const uint64_t nsteps = work_off(self, done);
+    if (*done && self->error == MPI_SUCCESS)
         close_run(self);
     if (nsteps > 0)
         tug_trace_count(TUG_TRACE_STEPS, nsteps);
     return nsteps > 0;
+}
+
+/* The queues' share is out of line: a row is short, and saves no registers for it. */
+bool tug_interpreter_advance(struct tug_interpreter *self, bool *done) {
+    return self->row != NULL ? tug_row_advance(self, done) : advance_queues(self, done);
 }

@@ -27,7 +27,7 @@
 struct tug_far_memory;
 struct tug_far_need;
 struct tug_far_stream;
-struct tug_row_step;
+struct tug_row;
 
 /* The memory behind an area. An element of it is `count` of a datatype. */
 struct tug_area_memory {
@@ -85,12 +85,9 @@ struct tug_interpreter {
 
     /* set by the interpreter */
     struct tug_queue_state *queues;
-    struct tug_row_step *row; /* [row_length] all it does, if that is done in a row; or NULL */
-    uint32_t row_length;
-    uint32_t row_done;  /* steps, of this run */
-    uint32_t row_gives; /* steps up to the last for which another rank waits */
-    uint32_t *ring_of;  /* [node size] which ring of the channel a node rank writes */
-    uint32_t *writers;  /* [nwriters] node ranks that write, by ring */
+    struct tug_row *row; /* all it does, if that is done in a row; or NULL */
+    uint32_t *ring_of;   /* [node size] which ring of the channel a node rank writes */
+    uint32_t *writers;   /* [nwriters] node ranks that write, by ring */
     uint32_t nwriters;
     bool skips;            /* it does not need the first segments of some ring */
     unsigned char *aside;  /* room for one segment, where something cannot be done in place */

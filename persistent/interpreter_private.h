@@ -2,6 +2,8 @@
 #ifndef TUG_PERSISTENT_INTERPRETER_PRIVATE_H
 #define TUG_PERSISTENT_INTERPRETER_PRIVATE_H
 
+#include "base/copy.h"
+#include "engine/park.h"
 #include "persistent/interpreter.h"
 
 static inline void tug_note_error(struct tug_interpreter *self, int error) {
@@ -75,20 +77,88 @@ void tug_copy_typed(struct tug_interpreter *self, const void *from, MPI_Count fr
 bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_descriptor *d,
                              uint32_t segment, const struct tug_piece *piece);
 
+/* Does with the data of a segment that has come what its descriptor says. */
+void tug_interpreter_take(struct tug_interpreter *self, const struct tug_descriptor *d,
+                          const struct tug_piece *piece, const unsigned char *data, size_t bytes);
+
+static inline uint32_t tug_interpreter_me(const struct tug_interpreter *self) {
+    return (uint32_t)self->team->node_rank;
+}
+
+static inline struct tug_segment_ring *tug_interpreter_ring(const struct tug_interpreter *self,
+                                                            uint32_t writer) {
+    return &self->channel->rings[self->ring_of[writer]];
+}
+
 /* Bells of those who wait for so little of a brief run are rung when the interpreter has advanced:
- * one fence for all that it has written then. */
+ * one look at them for all that it has written then. */
 #define TUG_OWED_MOST ((size_t)4096)
 
 /* Rings the bells that are owed. */
 void tug_interpreter_ring_owed(struct tug_interpreter *self);
 
-/* This rank needs nothing of a writer's ring below a position of this run. */
-void tug_interpreter_release(const struct tug_interpreter *self, uint32_t writer,
-                             uint64_t position);
+/* A reader's count of a ring, and the bell of the ring's writer: tells that it needs nothing below
+ * a position, unless that is no further than `lag` from what it has told. */
+static inline void tug_interpreter_tell(_Atomic uint64_t *count, struct tug_bell *bell,
+                                        uint64_t position, uint64_t lag) {
+    if (position - atomic_load_explicit(count, memory_order_relaxed) <= lag)
+        return;
+    /* release: our reads of what lies below are over; pairs with all_past(). Without a fence before
+     * the look at the bell: engine/sleeper.h */
+    atomic_store_explicit(count, position, memory_order_release);
+    tug_bell_ring(bell, true);
+}
 
-static inline struct tug_segment_ring *tug_interpreter_ring(const struct tug_interpreter *self,
-                                                            uint32_t writer) {
-    return &self->channel->rings[self->ring_of[writer]];
+/* This rank needs nothing of a ring below its position and as many more. Who is not brief may be
+ * waited for at an exact position (TUG_DRAIN). */
+static inline void tug_interpreter_release(const struct tug_interpreter *self,
+                                           const struct tug_segment_ring *ring, uint32_t writer,
+                                           uint64_t more) {
+    tug_interpreter_tell(&ring->reads[tug_interpreter_me(self)].count,
+                         tug_team_bell(self->team, (int)writer), ring->position + more,
+                         self->is_brief ? ring->lag : 0);
+}
+
+/* Do all other ranks of the node need nothing below the position of our ring? */
+bool tug_interpreter_all_past(const struct tug_interpreter *self, struct tug_segment_ring *ring,
+                              uint64_t position);
+
+/* Copies data that do not fit a slot's head into the slot. */
+void tug_interpreter_fill(const struct tug_interpreter *self, const struct tug_segment_ring *ring,
+                          unsigned slot, const unsigned char *from, size_t bytes);
+
+/* Writes a segment of our ring, the n-th of this run from 0; false: there is no room yet. The
+ * others' bells are to be rung. from == NULL: a signal. */
+static inline bool tug_interpreter_publish(const struct tug_interpreter *self,
+                                           struct tug_segment_ring *ring, uint64_t n,
+                                           const unsigned char *from, size_t bytes) {
+    const uint64_t position = ring->position + n;
+    if (position >= ring->slots && position + 1 - ring->slots > ring->reads_seen &&
+        !tug_interpreter_all_past(self, ring, position + 1 - ring->slots))
+        return false;
+    const unsigned slot = position & (ring->slots - 1);
+    struct tug_slot_head *head = &ring->heads[slot];
+    if (from != NULL && bytes <= TUG_SLOT_INLINE)
+        tug_copy_few(head->data, from, bytes);
+    else if (from != NULL)
+        tug_interpreter_fill(self, ring, slot, from, bytes);
+    /* release: the data before its number */
+    atomic_store_explicit(&head->number, position + 1, memory_order_release);
+    return true;
+}
+
+/* The data of the n-th segment of this run in a writer's ring, or NULL while it is not there. */
+static inline const unsigned char *tug_interpreter_arrived(const struct tug_interpreter *self,
+                                                           const struct tug_segment_ring *ring,
+                                                           uint64_t n, size_t bytes) {
+    const uint64_t position = ring->position + n;
+    const unsigned slot = position & (ring->slots - 1);
+    struct tug_slot_head *head = &ring->heads[slot];
+    /* acquire: pairs with publish(); seq_cst: the second look before sleeping on our bell */
+    if (atomic_load(&head->number) != position + 1)
+        return NULL;
+    return bytes <= TUG_SLOT_INLINE ? head->data
+                                    : ring->data + slot * self->channel->has.slot_bytes;
 }
 
 /* ---- interpreter_row.c: runs that need no queues ----
@@ -96,19 +166,21 @@ static inline struct tug_segment_ring *tug_interpreter_ring(const struct tug_int
  * Where a run is brief, each descriptor is one segment, none is a message, and no queue waits for
  * steps, all is done in one row: what queues publish that do nothing else, then the rest of the one
  * queue that there may be besides. That order can stop nobody: a publication of a brief run waits
- * for runs before it only. Places are worked out once. A broadcast of 8 bytes takes two thirds of
- * the instructions that it takes by queues. */
-
-struct tug_row_step {
-    const struct tug_descriptor *d;
-    struct tug_piece piece;
-};
+ * for runs before it only. Nor does a writer of this run wait for what a reader releases: a row
+ * releases rings at its end. What does not change from run to run is worked out once. A broadcast
+ * of 8 bytes takes a third of the instructions that it takes by queues. */
 
 /* Makes the row of an interpreter that is bound, if it can have one and there is memory. */
 void tug_row_make(struct tug_interpreter *self);
+void tug_row_free(struct tug_row *row);
 
-/* Executes what can be executed now; the number of steps. */
-uint32_t tug_row_advance(struct tug_interpreter *self);
+void tug_row_start(struct tug_interpreter *self);
+
+/* Executes what can be executed now. True if anything moved. Sets *done: the run is over. */
+bool tug_row_advance(struct tug_interpreter *self, bool *done);
+
+/* See tug_interpreter_has_given(). */
+bool tug_row_has_given(const struct tug_row *row);
 
 /* ---- interpreter_near.c: transfers between ranks of a node, through a pair (pair.h) ---- */
 

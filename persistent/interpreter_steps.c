@@ -9,47 +9,25 @@
 
 /* ---- rings ---- */
 
-static uint32_t me(const struct tug_interpreter *self) {
-    return (uint32_t)self->team->node_rank;
-}
-
-static void ring_bell(const struct tug_interpreter *self, uint32_t node_rank) {
-    tug_bell_ring(tug_team_bell(self->team, (int)node_rank), true);
-}
-
 void tug_interpreter_ring_owed(struct tug_interpreter *self) {
     const uint64_t owed = self->owed;
     self->owed = 0;
     /* no fence between what was written and the look at the bells: engine/sleeper.h */
     atomic_signal_fence(memory_order_seq_cst);
     for (uint32_t r = 0; r < self->schedule.node_size; r++)
-        if (r != me(self) && owed >> r % 64 & 1)
-            ring_bell(self, r);
+        if (r != tug_interpreter_me(self) && owed >> r % 64 & 1)
+            tug_bell_ring(tug_team_bell(self->team, (int)r), true);
 }
 
-void tug_interpreter_release(const struct tug_interpreter *self, uint32_t writer,
-                             uint64_t position) {
-    const struct tug_segment_ring *ring = tug_interpreter_ring(self, writer);
-    _Atomic uint64_t *count = &ring->reads[me(self)].count;
-    const uint64_t told = atomic_load_explicit(count, memory_order_relaxed);
-    /* who is not brief may be waited for at an exact position (TUG_DRAIN) */
-    if (ring->position + position - told <= (self->is_brief ? ring->lag : 0))
-        return;
-    /* release: our reads of what lies below are over; pairs with all_past(). Without a fence before
-     * the look at the bell: engine/sleeper.h */
-    atomic_store_explicit(count, ring->position + position, memory_order_release);
-    ring_bell(self, writer);
-}
-
-/* True if all other ranks of the node need nothing below the position of our ring. */
-static bool all_past(const struct tug_interpreter *self, struct tug_segment_ring *ring,
-                     uint64_t position) {
+bool tug_interpreter_all_past(const struct tug_interpreter *self, struct tug_segment_ring *ring,
+                              uint64_t position) {
     if (position <= ring->reads_seen)
         return true;
     uint64_t least = UINT64_MAX;
     for (uint32_t r = 0; r < self->schedule.node_size; r++) {
         /* acquire: what they read below is over; pairs with release() */
-        uint64_t count = r == me(self) ? UINT64_MAX : atomic_load(&ring->reads[r].count);
+        uint64_t count =
+            r == tug_interpreter_me(self) ? UINT64_MAX : atomic_load(&ring->reads[r].count);
         least = count < least ? count : least;
     }
     ring->reads_seen = least;
@@ -64,55 +42,32 @@ static bool all_closed(const struct tug_interpreter *self) {
         const struct tug_segment_ring *ring = &self->channel->rings[i];
         for (uint32_t r = 0; r < self->schedule.node_size; r++)
             /* acquire: as in all_past() */
-            if (r != me(self) && atomic_load(&ring->reads[r].count) < ring->position)
+            if (r != tug_interpreter_me(self) &&
+                atomic_load(&ring->reads[r].count) < ring->position)
                 return false;
     }
     return true;
 }
 
-/* The next segment of our ring is there. */
-static void announce(struct tug_interpreter *self, struct tug_slot_head *head, uint64_t position,
-                     size_t bytes) {
-    /* release: the data before its number */
-    atomic_store_explicit(&head->number, position + 1, memory_order_release);
+void tug_interpreter_fill(const struct tug_interpreter *self, const struct tug_segment_ring *ring,
+                          unsigned slot, const unsigned char *from, size_t bytes) {
+    unsigned char *data = ring->data + slot * self->channel->has.slot_bytes;
+    if (atomic_load_explicit(ring->streaming, memory_order_relaxed))
+        tug_copy_streaming(data, from, bytes);
+    else
+        tug_copy(data, from, bytes);
+}
+
+/* The next segment of our ring. */
+static bool publish(struct tug_interpreter *self, const unsigned char *from, size_t bytes) {
+    struct tug_segment_ring *ring = tug_interpreter_ring(self, tug_interpreter_me(self));
+    if (!tug_interpreter_publish(self, ring, self->published, from, bytes))
+        return false;
     self->published++;
     self->owed = UINT64_MAX;
     if (!self->is_brief || bytes > TUG_OWED_MOST)
         tug_interpreter_ring_owed(self);
-}
-
-/* from == NULL: a signal. */
-static bool publish(struct tug_interpreter *self, const unsigned char *from, size_t bytes) {
-    struct tug_segment_ring *ring = tug_interpreter_ring(self, me(self));
-    uint64_t position = ring->position + self->published;
-    if (position >= ring->slots && !all_past(self, ring, position + 1 - ring->slots))
-        return false;
-    unsigned slot = position & (ring->slots - 1);
-    unsigned char *data = ring->data + slot * self->channel->has.slot_bytes;
-    if (from == NULL)
-        ;
-    else if (bytes <= TUG_SLOT_INLINE)
-        memcpy(ring->heads[slot].data, from, bytes);
-    else if (atomic_load_explicit(ring->streaming, memory_order_relaxed))
-        tug_copy_streaming(data, from, bytes);
-    else
-        tug_copy(data, from, bytes);
-    announce(self, &ring->heads[slot], position, bytes);
     return true;
-}
-
-/* The data of a segment of a writer, or NULL while it is not there. */
-static const unsigned char *arrived(const struct tug_interpreter *self, uint32_t writer,
-                                    uint32_t segment, size_t bytes) {
-    struct tug_segment_ring *ring = tug_interpreter_ring(self, writer);
-    uint64_t position = ring->position + segment;
-    unsigned slot = position & (ring->slots - 1);
-    struct tug_slot_head *head = &ring->heads[slot];
-    /* acquire: pairs with announce(); seq_cst: the second look before sleeping on our bell */
-    if (atomic_load(&head->number) != position + 1)
-        return NULL;
-    return bytes <= TUG_SLOT_INLINE ? head->data
-                                    : ring->data + slot * self->channel->has.slot_bytes;
 }
 
 /* ---- what descriptors do ---- */
@@ -222,21 +177,27 @@ static void reduce_piece(struct tug_interpreter *self, const struct tug_descript
     reduce(self, piece, from, d->kind == TUG_FOLD);
 }
 
-static bool collect(struct tug_interpreter *self, const struct tug_descriptor *d, uint32_t segment,
-                    const struct tug_piece *piece) {
-    size_t bytes = piece->elements * piece->to_area->extent;
-    uint32_t position = d->position + segment;
-    const unsigned char *data = arrived(self, d->peer, position, bytes);
-    if (data == NULL)
-        return false;
+void tug_interpreter_take(struct tug_interpreter *self, const struct tug_descriptor *d,
+                          const struct tug_piece *piece, const unsigned char *data, size_t bytes) {
     if (d->kind == TUG_GATHER_REDUCE || d->kind == TUG_GATHER_FOLD)
         reduce(self, piece, data, d->kind == TUG_GATHER_FOLD);
     else if (d->kind == TUG_COLLECT && self->streams && bytes > TUG_SLOT_INLINE)
         tug_copy_streaming(tug_piece_to(piece), data, bytes);
     else if (d->kind == TUG_COLLECT)
         tug_copy(tug_piece_to(piece), data, bytes);
-    bool last = segment + 1 == tug_descriptor_segments(d);
-    tug_interpreter_release(self, d->peer, last ? d->release : position + 1);
+}
+
+static bool collect(struct tug_interpreter *self, const struct tug_descriptor *d, uint32_t segment,
+                    const struct tug_piece *piece) {
+    const struct tug_segment_ring *ring = tug_interpreter_ring(self, d->peer);
+    const size_t bytes = piece->elements * piece->to_area->extent;
+    const uint32_t position = d->position + segment;
+    const unsigned char *data = tug_interpreter_arrived(self, ring, position, bytes);
+    if (data == NULL)
+        return false;
+    tug_interpreter_take(self, d, piece, data, bytes);
+    const bool last = segment + 1 == tug_descriptor_segments(d);
+    tug_interpreter_release(self, ring, d->peer, last ? d->release : position + 1);
     return true;
 }
 
@@ -266,8 +227,9 @@ bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_desc
     case TUG_GATHER_FOLD:
         return collect(self, d, segment, piece);
     case TUG_DRAIN: {
-        struct tug_segment_ring *ring = tug_interpreter_ring(self, me(self));
-        return all_past(self, ring, ring->position + d->position) && all_closed(self);
+        struct tug_segment_ring *ring = tug_interpreter_ring(self, tug_interpreter_me(self));
+        return tug_interpreter_all_past(self, ring, ring->position + d->position) &&
+               all_closed(self);
     }
     }
     return true;

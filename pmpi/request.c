@@ -76,19 +76,24 @@ static int retire(MPI_Request *handle, struct tug_request *request, MPI_Status *
     return error;
 }
 
+/* An error of a one-sided operation is its window's. */
+static __attribute__((noinline)) int
+retire_one_sided(MPI_Request *handle, struct tug_request *request, MPI_Status *status) {
+    const MPI_Win win = request->win;
+    const int error = retire(handle, request, status);
+    if (error != MPI_SUCCESS)
+        (void)tug_shim_Win_call_errhandler(win, error);
+    return error;
+}
+
 /* retire() for the calls on a single request, which report through the handler of the communicator,
  * or of a one-sided operation's window. */
 static int retire_one(MPI_Request *handle, struct tug_request *request, MPI_Status *status) {
-    const bool one_sided = request->once;
-    const MPI_Comm comm = request->comm;
-    const MPI_Win win = request->win;
-    int error = retire(handle, request, status);
-    if (error == MPI_SUCCESS)
-        return error;
-    if (one_sided)
-        (void)tug_shim_Win_call_errhandler(win, error);
-    else
-        tug_report_comm(comm, error);
+    if (request->once)
+        return retire_one_sided(handle, request, status);
+    const int error = retire(handle, request, status);
+    if (TUG_UNLIKELY(error != MPI_SUCCESS))
+        tug_report_comm(request->comm, error);
     return error;
 }
 
@@ -115,18 +120,20 @@ int tug_shim_Start(MPI_Request *request) {
     return mine->passes ? mine->error : MPI_SUCCESS;
 }
 
-int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
-    struct tug_request *mine = known(request);
-    if (mine != NULL && !mine->passes) {
-        tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
-        tug_request_wait(mine);
-        return retire_one(request, mine, status);
-    }
-    request = mine != NULL ? &mine->host : request;
+static __attribute__((noinline)) int wait_for_hosts(MPI_Request *request, MPI_Status *status) {
     tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
     if (tug_waits_outside())
         return tug_blocking_wait(request, status);
     return TUG_INSIDE_HOST(tug_host.Wait(request, status));
+}
+
+int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
+    struct tug_request *mine = known(request);
+    if (mine == NULL || mine->passes)
+        return wait_for_hosts(mine != NULL ? &mine->host : request, status);
+    tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
+    tug_request_wait(mine);
+    return retire_one(request, mine, status);
 }
 
 int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {

@@ -35,6 +35,18 @@ static void give_way(void) {
         gives_way();
 }
 
+bool tug_bell_wake(struct tug_bell *bell, bool shared) {
+    uint32_t word = atomic_load(&bell->word);
+    while (word & TUG_BELL_SLEEPER) {
+        const uint32_t rung = (word & ~TUG_BELL_SLEEPER) + TUG_BELL_STEP;
+        if (atomic_compare_exchange_weak(&bell->word, &word, rung)) {
+            (void)tug_futex_wake(&bell->word, INT32_MAX, shared);
+            return true;
+        }
+    }
+    return false;
+}
+
 bool tug_backoff_step(struct tug_backoff *backoff) {
     if (backoff->pauses < atomic_load_explicit(&tug_park_budget.pauses, memory_order_relaxed)) {
         backoff->pauses++;

@@ -51,16 +51,10 @@ static inline void tug_bell_wait(struct tug_bell *bell, uint32_t key, int64_t ti
 
 /* Wakes every sleeper; no system call when there is none. True when a wake was owed. The caller has
  * made its condition true by a seq_cst access before. */
+bool tug_bell_wake(struct tug_bell *bell, bool shared); /* its rest, where there may be a sleeper */
 static inline bool tug_bell_ring(struct tug_bell *bell, bool shared) {
-    uint32_t word = atomic_load(&bell->word);
-    while (word & TUG_BELL_SLEEPER) {
-        uint32_t rung = (word & ~TUG_BELL_SLEEPER) + TUG_BELL_STEP;
-        if (atomic_compare_exchange_weak(&bell->word, &word, rung)) {
-            (void)tug_futex_wake(&bell->word, INT32_MAX, shared);
-            return true;
-        }
-    }
-    return false;
+    return __builtin_expect(atomic_load(&bell->word) & TUG_BELL_SLEEPER, 0) &&
+           tug_bell_wake(bell, shared);
 }
 
 /* Where one waiter stands between pausing and parking. Zero-initialise; reset after progress. */

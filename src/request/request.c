@@ -202,7 +202,7 @@ struct tug_request *tug_request_begin_once(void (*let_go)(struct tug_request *))
     return request;
 }
 
-static void start_with_twin(struct tug_request *request) {
+static __attribute__((noinline)) void start_with_twin(struct tug_request *request) {
     uint64_t begin_ns = tug_clock_ns();
     bool host;
     tug_twin_start(request);
@@ -313,17 +313,23 @@ void tug_request_wait_until(bool (*done)(void *), void *argument) {
     tug_engine_wait(tug_vigil_is_over, &vigil, NAP_NS);
 }
 
-void tug_request_wait(struct tug_request *request) {
-    if (tug_request_pending(request))
-        (void)tug_request_hand_over(request, true);
+static __attribute__((noinline)) void wait_for_pending(struct tug_request *request) {
+    (void)tug_request_hand_over(request, true);
     if (!tug_request_pending(request)) {
         tug_engine_pass();
         return;
     }
-    uint64_t begin_ns = __builtin_expect(request->twin != NULL, 0) ? tug_clock_ns() : 0;
+    const uint64_t begin_ns = request->twin != NULL ? tug_clock_ns() : 0;
     tug_request_wait_until(is_over, request);
     if (begin_ns != 0 && !tug_twin_is_host(request))
         tug_twin_called(begin_ns);
+}
+
+void tug_request_wait(struct tug_request *request) {
+    if (tug_request_pending(request))
+        wait_for_pending(request);
+    else
+        tug_engine_pass();
 }
 
 /* The host's request may be active, which MPICH 4.0.2 crashes over when it is freed: the engine
