@@ -537,9 +537,10 @@ static int measure(struct calibration *c) {
     return error;
 }
 
-/* With 1.5, 2 and 4 ranks to a core, over TCP on two cores, a message of a broadcast took 75 to
- * 150, 105 to 130 and 150 to 230 us longer than the pair that was measured. */
-#define TURN_S 50e-6
+/* Times the ranks that share a core. Over TCP on two cores without other work a message of a
+ * broadcast took 20 to 60 us longer than the pair that was measured with 1.5, 2 and 3 ranks to a
+ * core, and 75 to 150 where the machine had other work; 35 us predicts both best. */
+#define TURN_S 35e-6
 
 void tug_calibrate_crowd(const struct tug_team *team, struct tug_model_parameters *parameters) {
     if (team->crowd <= 1)

@@ -71,7 +71,7 @@ struct tug_model_parameters {
     double far_byte_s; /* least time of a byte between nodes if no cache holds the message; 0: no
                           such minimum */
     double crowd;  /* ranks that share a core, on one node or because several nodes are emulated on
-                      one machine: the work of each takes so many times as long; below 1: 1 */
+                      one machine: what all have to do takes so many times as long; below 1: 1 */
     double turn_s; /* for which a rank with a message waits for the core that it shares */
     int between_is_guess; /* true if nothing has been measured between nodes */
 };

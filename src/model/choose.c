@@ -2,12 +2,14 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tugboat/tugboat.h"
 
 #define SEGMENT_LEAST 1024
 #define RANKS_MOST ((uint64_t)1 << 31)
 #define SEGMENT_MOST ((uint64_t)4 << 20)
+#define AS_FAST 1.03 /* no prediction is more exact */
 
 /* Segments of elements that are about so many bytes. */
 static uint64_t elements_in(const struct tug_broadcast *message, uint64_t bytes) {
@@ -56,8 +58,24 @@ static int faster(const void *left, const void *right) {
     return (int)a->plan.phases - (int)b->plan.phases;
 }
 
+/* The relay of the first one's algorithm goes first if it is predicted to be as fast. */
+static void prefer_relay(struct tug_candidate *candidates, uint32_t count) {
+    const struct tug_candidate first = candidates[0];
+    uint32_t i = 1;
+    while (i < count && (candidates[i].plan.algorithm != first.plan.algorithm ||
+                         candidates[i].plan.phases != TUG_RELAY))
+        i++;
+    if (i >= count || candidates[i].seconds > AS_FAST * first.seconds)
+        return;
+    const struct tug_candidate relay = candidates[i];
+    memmove(candidates + 1, candidates, i * sizeof(*candidates));
+    candidates[0] = relay;
+}
+
 void tug_candidates_sort(struct tug_candidate *candidates, uint32_t count) {
     qsort(candidates, count, sizeof(*candidates), faster);
+    if (count > 0 && candidates[0].plan.phases == TUG_TWO_PHASE)
+        prefer_relay(candidates, count);
 }
 
 /* True if another algorithm comes to the same as the chain: from one node to the only other, where

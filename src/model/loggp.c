@@ -90,7 +90,8 @@ static void look_at_node(struct tug_tree_shape *shape, const struct tug_places *
 
 struct tug_tree_shape tug_tree_shape_of(const struct tug_places *places,
                                         enum tug_algorithm algorithm, uint32_t root) {
-    struct tug_tree_shape shape = {.pipelines = tug_pipelines(places, algorithm)};
+    struct tug_tree_shape shape = {.pipelines = tug_pipelines(places, algorithm),
+                                   .nodes = places->nnodes};
     uint32_t root_node = places->node_of[root];
     uint32_t stride = places->nnodes / NODES_LOOKED_AT + 1;
     uint64_t hops = 0;
@@ -163,8 +164,10 @@ double tug_crowd(const struct tug_model_parameters *parameters) {
     return parameters->crowd > 1 ? parameters->crowd : 1;
 }
 
-struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
-                                          uint64_t segment, uint64_t bytes) {
+/* Between two ranks that have a core each. footprint: bytes that are touched meanwhile, by all that
+ * share the caches. */
+static struct tug_transfer_speed transfer_alone(const struct tug_model_parameters *parameters,
+                                                uint64_t segment, uint64_t footprint) {
     const struct tug_loggp *between = &parameters->between;
     double data_s = (double)segment * between->byte_s;
     struct tug_transfer_speed transfer = {
@@ -175,15 +178,21 @@ struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *par
     if (parameters->ntransfers > 0)
         transfer = measured_transfer(parameters, segment);
     double far_s = (double)segment * parameters->far_byte_s;
-    if (bytes >= FAR_BYTES && transfer.interval_s < far_s) {
+    if (footprint >= FAR_BYTES && transfer.interval_s < far_s) {
         transfer.trip_s += far_s - transfer.interval_s;
         transfer.interval_s = far_s;
     }
+    transfer.bytes = segment;
+    return transfer;
+}
+
+struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
+                                          uint64_t segment, uint64_t bytes) {
+    struct tug_transfer_speed transfer = transfer_alone(parameters, segment, bytes);
     const double crowd = tug_crowd(parameters);
     transfer.trip_s *= crowd;
     transfer.interval_s *= crowd;
     transfer.handle_s *= crowd;
-    transfer.bytes = segment;
     return transfer;
 }
 
@@ -202,37 +211,64 @@ struct segment_costs {
     double alone_s;  /* into that memory or out of it, by one rank */
 };
 
+/* Where ranks share cores nothing but the processors carries data between them: a message takes one
+ * for as long as it keeps the next from leaving. */
+static double handle_of(const struct tug_transfer_speed *transfer,
+                        const struct tug_model_parameters *parameters) {
+    return tug_crowd(parameters) > 1 ? most(transfer->handle_s, transfer->interval_s)
+                                     : transfer->handle_s;
+}
+
 static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_t bytes,
                                      uint64_t segment,
                                      const struct tug_model_parameters *parameters) {
-    struct tug_transfer_speed transfer = tug_transfer_at(parameters, segment, bytes);
-    double engines = most(shape->sends, shape->pipelines) / (double)parameters->engines;
-    double share = most(tug_crowd(parameters), (double)shape->ppn / parameters->copiers);
-    double copy_s =
+    const uint64_t ranks = tug_crowd(parameters) > 1 ? (uint64_t)shape->nodes * shape->ppn : 1;
+    const struct tug_transfer_speed transfer = transfer_alone(parameters, segment, bytes * ranks);
+    const double engines = most(shape->sends, shape->pipelines) / (double)parameters->engines;
+    const double share = most(tug_crowd(parameters), (double)shape->ppn / parameters->copiers);
+    const double copy_s =
         parameters->inside.overhead_s + (double)segment * tug_copy_byte_s(parameters, bytes);
+    const double handle_s = handle_of(&transfer, parameters);
     return (struct segment_costs){
         .wire_s = transfer.interval_s * most(most(1, shape->load), engines),
         .hop_s = transfer.trip_s + (shape->links - 1) * parameters->hop_s + parameters->turn_s,
-        .handle_s = transfer.handle_s,
+        .handle_s = handle_s,
         .turn_s = parameters->turn_s,
-        .late_s = most(transfer.handle_s, transfer.interval_s / parameters->engines),
+        /* where ranks share cores those that were served before are at work then */
+        .late_s =
+            most(handle_s, transfer.interval_s / parameters->engines) + parameters->turn_s / 2,
         .copy_s = share * copy_s,
         .alone_s = copy_s,
     };
 }
 
+/* What the processors of all ranks have to do for one segment of every pipeline, on the cores that
+ * they share; 0: they share none. */
+static double work_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
+                     bool relays, const struct tug_model_parameters *parameters) {
+    const double nodes = shape->nodes, crowd = tug_crowd(parameters);
+    const double messages = 2 * (nodes - 1) / (nodes * shape->ppn) * costs->handle_s;
+    const double copies = shape->ppn > 1 && relays ? costs->alone_s : 0;
+    return crowd > 1 ? crowd * shape->pipelines * (messages + copies) : 0;
+}
+
 /* From one segment of every pipeline to the next: the longest of what the wires need, the
- * processor of the root, and that of a rank that holds the ends of pipelines elsewhere. relays: the
- * other nodes put segments into their memory as they come. */
+ * processor of the root, that of a rank that holds the ends of pipelines elsewhere, and, where
+ * ranks share cores, those of all. relays: the other nodes put segments into their memory as they
+ * come. */
 static double interval_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
-                         bool relays) {
-    uint32_t holders = shape->ppn < shape->pipelines ? shape->ppn : shape->pipelines;
-    uint32_t held = (shape->pipelines + holders - 1) / holders;
-    double local_s = shape->ppn > 1 ? shape->pipelines * costs->copy_s : 0;
-    double root_s = costs->handle_s * shape->sends + local_s;
-    double holder_s =
-        costs->handle_s * held * (shape->fan + 1) + costs->turn_s * held + (relays ? local_s : 0);
-    return shape->depth == 0 ? local_s : most(costs->wire_s, most(root_s, holder_s));
+                         bool relays, const struct tug_model_parameters *parameters) {
+    const uint32_t holders = shape->ppn < shape->pipelines ? shape->ppn : shape->pipelines;
+    const uint32_t held = (shape->pipelines + holders - 1) / holders;
+    const double copy_s = tug_crowd(parameters) > 1 ? costs->alone_s : costs->copy_s;
+    const double local_s = shape->ppn > 1 ? shape->pipelines * copy_s : 0;
+    const double root_s = costs->handle_s * shape->sends + local_s;
+    const double holder_s = costs->handle_s * held * (shape->fan + 1) + (relays ? local_s : 0);
+    if (shape->depth == 0)
+        return shape->ppn > 1 ? shape->pipelines * costs->copy_s : 0;
+    const double all_s = work_s(shape, costs, relays, parameters);
+    const double turns = most(held, (double)shape->sends / shape->pipelines);
+    return most(most(costs->wire_s, root_s), most(holder_s, all_s)) + costs->turn_s * turns;
 }
 
 bool tug_engines_carry(const struct tug_model_parameters *parameters) {
@@ -247,12 +283,34 @@ static double one_engine_s(const struct tug_tree_shape *shape, const struct segm
     bool carries = tug_engines_carry(parameters);
     double copy_s = carries ? (double)segment * between->byte_s + between->gap_s : costs->alone_s;
     double copies_s = copy_s * shape->pipelines * (shape->ppn - 1);
-    double pace_s =
-        carries ? most(copies_s, costs->wire_s)
-                : most(interval_s(shape, costs, false), copies_s + costs->handle_s * shape->sends);
+    double pace_s = carries ? most(copies_s, costs->wire_s)
+                            : most(interval_s(shape, costs, false, parameters),
+                                   copies_s + costs->handle_s * shape->sends);
     double last_s = carries ? 0 : costs->alone_s; /* the last reader takes it out */
     return parameters->start_s + shape->depth * costs->hop_s + parameters->inside.latency_s +
            (rounds - 1) * pace_s + copies_s + last_s;
+}
+
+/* Until a segment has reached the farthest node. */
+static double fill_s(const struct tug_tree_shape *shape, const struct segment_costs *costs) {
+    return shape->depth * costs->hop_s + shape->late * costs->late_s;
+}
+
+/* Until the last of several segments, which may be a short one, has: it comes behind a whole one
+ * there, or has left behind the others. Where each rank has a core it comes no earlier than a whole
+ * one would, as the simulator finds. */
+static double pipeline_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
+                         uint64_t share, uint64_t segment, uint64_t bytes, bool relays,
+                         const struct tug_model_parameters *parameters) {
+    const uint64_t rest = tug_crowd(parameters) > 1 ? share % segment : 0;
+    const uint64_t whole = (share - rest + segment - 1) / segment;
+    const double pace_s = interval_s(shape, costs, relays, parameters);
+    const double all_whole_s = fill_s(shape, costs) + (double)(whole - 1) * pace_s;
+    if (rest == 0)
+        return all_whole_s;
+    const struct segment_costs last = costs_of(shape, bytes, rest, parameters);
+    return most(all_whole_s + interval_s(shape, &last, relays, parameters),
+                (double)whole * pace_s + fill_s(shape, &last));
 }
 
 double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases phases, uint64_t bytes,
@@ -261,14 +319,13 @@ double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases pha
         return 0;
     uint64_t share = (bytes + shape->pipelines - 1) / shape->pipelines;
     uint64_t segment = segment_bytes > 0 && segment_bytes < share ? segment_bytes : share;
-    uint64_t rounds = (share + segment - 1) / segment;
     bool relays = phases != TUG_TWO_PHASE || shape->depth == 0;
     struct segment_costs costs = costs_of(shape, bytes, segment, parameters);
     if (phases == TUG_ONE_ENGINE && shape->ppn > 1)
-        return one_engine_s(shape, &costs, segment, (double)rounds, parameters);
-    double pace_s = interval_s(shape, &costs, relays);
-    double seconds = parameters->start_s + shape->depth * costs.hop_s + shape->late * costs.late_s;
-    seconds += (double)(rounds - 1) * pace_s;
+        return one_engine_s(shape, &costs, segment, (double)((share + segment - 1) / segment),
+                            parameters);
+    double seconds =
+        parameters->start_s + pipeline_s(shape, &costs, share, segment, bytes, relays, parameters);
     if (shape->ppn == 1)
         return seconds;
     seconds += parameters->inside.latency_s;

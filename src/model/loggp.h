@@ -52,6 +52,7 @@ struct tug_tree_shape {
     uint32_t fan; /* copies of a segment that a node other than the root's sends, in one pipeline */
     uint32_t load; /* copies of those that begin with the same link of a torus */
     uint32_t ppn;  /* ranks of the largest node */
+    uint32_t nodes;
 };
 
 /* Looks at 1 024 nodes at most. */
@@ -61,7 +62,8 @@ struct tug_tree_shape tug_tree_shape_of(const struct tug_places *places,
 /* Ranks that share a core, at least 1. */
 double tug_crowd(const struct tug_model_parameters *parameters);
 
-/* What a segment takes between nodes, in the course of a message of `bytes`. */
+/* What a segment takes between nodes, in the course of a message of `bytes`, where all work takes
+ * as many times as long as ranks share a core: for the simulator. */
 struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
                                           uint64_t segment, uint64_t bytes);
 
