@@ -1,4 +1,6 @@
 /* Chains: operations that are posted together, in as few requests and calls as possible. */
+#include <limits.h>
+
 #include "fixture.h"
 
 static void assert_chain(unsigned n) {
@@ -20,15 +22,29 @@ void chain_one_post(void **state) {
     assert_chain(TUG_VERBS_DEPTH);
 }
 
-/* What the device is asked and what it tells, seen at its own functions. */
+/* What the device is asked and what it tells, seen at its own functions. Copies: how often the CPU
+ * copies each byte, into a request, or between the program's memory and what the device uses. */
 static struct ibv_context_ops device_functions;
-static unsigned doorbells, requests, signalled, completions;
+static unsigned doorbells, requests, signalled, completions, copies_least, copies_most;
+static _Atomic unsigned wakes, target_wakes;
+
+static void count_copies(const struct ibv_send_wr *request) {
+    const struct ibv_sge *piece = &request->sg_list[0];
+    const uint64_t memory = (uint64_t)(uintptr_t)mine_memory;
+    const bool goes_inline = (request->send_flags & IBV_SEND_INLINE) != 0;
+    const bool is_programs = goes_inline ? piece->addr >= memory && piece->addr < memory + AREA
+                                         : piece->lkey != ORIGIN->view->operations_mr->lkey;
+    const unsigned copies = (unsigned)goes_inline + !is_programs;
+    copies_least = copies < copies_least ? copies : copies_least;
+    copies_most = copies > copies_most ? copies : copies_most;
+}
 
 static int count_post(struct ibv_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr **bad) {
     doorbells++;
     for (const struct ibv_send_wr *request = first; request != NULL; request = request->next) {
         requests++;
         signalled += (request->send_flags & IBV_SEND_SIGNALED) != 0;
+        count_copies(request);
     }
     return device_functions.post_send(qp, first, bad);
 }
@@ -39,17 +55,33 @@ static int count_poll(struct ibv_cq *cq, int most, struct ibv_wc *found) {
     return n;
 }
 
+/* By the watcher's thread. */
+static int (*take_event)(struct ibv_comp_channel *, struct ibv_cq **, void **);
+static int count_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **argument) {
+    atomic_fetch_add(channel == TARGET->verbs->channel ? &target_wakes : &wakes, 1);
+    return take_event(channel, cq, argument);
+}
+
+/* Before anything is watched, and for good: the watcher's thread calls it. */
+static void count_events(void) {
+    if (take_event == NULL)
+        take_event = tug_ibv.get_cq_event;
+    tug_ibv.get_cq_event = count_event;
+    wakes = target_wakes = 0;
+}
+
 /* n operations of so many bytes, each so many behind the last one, and a flush. */
 struct stream {
     const char *name;
     enum tug_operation_kind kind;
     unsigned n, bytes, step;
-    unsigned requests, completions; /* with one doorbell */
+    unsigned requests, completions, copies; /* with one doorbell */
 };
 
-static void count_stream(const struct stream *stream) {
+static void count_stream(const struct stream *stream, bool asleep) {
     struct fake_end ends[64];
-    doorbells = requests = signalled = completions = 0;
+    doorbells = requests = signalled = completions = copies_most = 0;
+    copies_least = UINT_MAX;
     for (unsigned i = 0; i < stream->n; i++) {
         const uint64_t at = (uint64_t)i * stream->step;
         if (stream->kind == TUG_OPERATION_FETCH)
@@ -58,38 +90,55 @@ static void count_stream(const struct stream *stream) {
         else
             post(stream->kind, theirs, at, at, stream->bytes, &ends[i]);
     }
+    fake_flush(ORIGIN);
+    const unsigned sleeps = asleep ? sleep_until_done() : 0;
     assert_true(fake_finish(60));
     for (unsigned i = 0; i < stream->n; i++)
         assert_done(&ends[i], 0);
-    printf("%-28s %2u doorbells %2u requests %2u completions\n", stream->name, doorbells, requests,
-           completions);
+    printf("%-28s %2u doorbells %2u requests %2u completions %2u copies %2u sleeps\n", stream->name,
+           doorbells, requests, completions, copies_most, sleeps);
     assert_int_equal(doorbells, 1);
     assert_int_equal(requests, stream->requests);
     assert_int_equal(signalled, stream->completions);
     assert_int_equal(completions, signalled);
+    assert_int_equal(copies_least, stream->copies);
+    assert_int_equal(copies_most, stream->copies);
 }
 
-/* What the device is asked for each operation: the table in docs/adding-a-transport.md. */
+/* What the device is asked for each operation: the table in docs/adding-a-transport.md. Who sleeps
+ * is woken once a completion at most, and the target never is. */
 void chain_counted(void **state) {
     (void)state;
     static const struct stream streams[] = {
-        {"a put of 8 bytes", TUG_OPERATION_WRITE, 1, 8, 8, 1, 1},
-        {"a get of 8 bytes", TUG_OPERATION_READ, 1, 8, 8, 1, 1},
-        {"a fetch-and-add", TUG_OPERATION_FETCH, 1, 8, 8, 1, 1},
-        {"a put of 1 MiB", TUG_OPERATION_WRITE, 1, 1u << 20, 8, 1, 1},
-        {"64 puts of 8 bytes, apart", TUG_OPERATION_WRITE, 64, 8, 16, 64, 2},
-        {"64 puts of 8 bytes, in a row", TUG_OPERATION_WRITE, 64, 8, 8, 8, 1},
-        {"64 gets of 8 bytes", TUG_OPERATION_READ, 64, 8, 8, 64, 2},
-        {"64 fetch-and-adds", TUG_OPERATION_FETCH, 64, 8, 8, 64, 2},
+        {"a put of 8 bytes", TUG_OPERATION_WRITE, 1, 8, 8, 1, 1, 1},
+        {"a get of 8 bytes", TUG_OPERATION_READ, 1, 8, 8, 1, 1, 0},
+        {"a fetch-and-add", TUG_OPERATION_FETCH, 1, 8, 8, 1, 1, 1},
+        {"a put of 1 MiB", TUG_OPERATION_WRITE, 1, 1u << 20, 8, 1, 1, 0},
+        {"a get of 1 MiB", TUG_OPERATION_READ, 1, 1u << 20, 8, 1, 1, 0},
+        {"64 puts of 8 bytes, apart", TUG_OPERATION_WRITE, 64, 8, 16, 64, 2, 1},
+        {"64 puts of 8 bytes, in a row", TUG_OPERATION_WRITE, 64, 8, 8, 8, 1, 2},
+        {"64 gets of 8 bytes", TUG_OPERATION_READ, 64, 8, 8, 64, 2, 0},
+        {"64 fetch-and-adds", TUG_OPERATION_FETCH, 64, 8, 8, 64, 2, 1},
     };
+    unsigned told = 0;
+    count_events();
     run_one(TUG_OPERATION_WRITE, 0, 0, 8);
     struct ibv_context_ops *functions = &ORIGIN->verbs->device.context->ops;
+    const uint64_t by_target = TARGET->verbs->posted;
     device_functions = *functions;
     functions->post_send = count_post;
     functions->poll_cq = count_poll;
-    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++)
-        count_stream(&streams[i]);
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+        count_stream(&streams[i], false);
+        count_stream(&streams[i], true);
+        told += completions;
+    }
     *functions = device_functions;
+    printf("%u completions while asleep: %u wakes, at the target %u\n", told, (unsigned)wakes,
+           (unsigned)target_wakes);
+    assert_true(wakes <= told);
+    assert_int_equal(target_wakes, 0);
+    assert_int_equal(TARGET->verbs->posted, by_target);
 }
 
 /* While requests of ours are under way to a peer, a few small operations wait for the next poll.

@@ -5,22 +5,6 @@ static uint64_t cpu_ns(void) {
     return check_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* As the engine sleeps: prepare, arm, look once more, wait. Returns how often it slept. */
-static unsigned sleep_until_done(void) {
-    unsigned sleeps = 0;
-    while (tug_transport_verbs.busy(ORIGIN->view)) {
-        const uint32_t key = tug_bell_prepare(&ORIGIN->bell);
-        assert_true(tug_transport_verbs.arm(ORIGIN->view));
-        if (tug_transport_verbs.poll(ORIGIN->view))
-            continue;
-        const uint64_t before = tug_clock_ns();
-        tug_bell_wait(&ORIGIN->bell, key, 30000000000, false);
-        assert_true(tug_clock_ns() - before < 25000000000u);
-        sleeps++;
-    }
-    return sleeps;
-}
-
 void sleep_wakes(void **state) {
     (void)state;
     struct fake_end end;

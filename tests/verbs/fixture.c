@@ -89,6 +89,21 @@ void write_apart(unsigned n, unsigned first) {
     }
 }
 
+unsigned sleep_until_done(void) {
+    unsigned sleeps = 0;
+    while (tug_transport_verbs.busy(ORIGIN->view)) {
+        const uint32_t key = tug_bell_prepare(&ORIGIN->bell);
+        assert_true(tug_transport_verbs.arm(ORIGIN->view));
+        if (tug_transport_verbs.poll(ORIGIN->view))
+            continue;
+        const uint64_t before = tug_clock_ns();
+        tug_bell_wait(&ORIGIN->bell, key, 30000000000, false);
+        assert_true(tug_clock_ns() - before < 25000000000u);
+        sleeps++;
+    }
+    return sleeps;
+}
+
 void lose_server(void) {
     tug_ibv.destroy_qp(TARGET->verbs->pairs[0]->server);
     TARGET->verbs->pairs[0]->server = NULL;

@@ -45,6 +45,9 @@ struct tug_operation *make_atomic(struct fake *fake, enum tug_operation_kind kin
 /* Posts n writes of 8 bytes, numbers from `first` on, each 16 bytes behind the last: they cannot be
  * joined. */
 void write_apart(unsigned n, unsigned first);
+/* Sleeps as the engine does (arm, look once more, wait) until ORIGIN has nothing under way, with no
+ * look at TARGET. Returns how often it slept. */
+unsigned sleep_until_done(void);
 /* TARGET loses the queue pair that serves ORIGIN. */
 void lose_server(void);
 
