@@ -25,7 +25,7 @@
     CASE(refused_memory) \
     CASE(message_order) CASE(message_meets) CASE(message_without_room) CASE(message_not_taken) CASE(message_errors) \
     CASE(message_drained) CASE(message_twice) CASE(message_refused) CASE(message_ended) CASE(message_given_up) \
-    CASE(message_wakes) CASE(message_counted) CASE(message_not_here) \
+    CASE(message_wakes) CASE(message_counted) CASE(message_nothing) CASE(message_not_here) \
     CASE(sleep_wakes) CASE(sleep_costs_nothing) CASE(sleep_one_thread)
 /* Gigabytes, which the stand-in alone moves in a second. */
 #define TUG_STAND_IN_CASES STAND_IN(data_two_gib) TUG_RAILS_CASES

@@ -347,6 +347,26 @@ void message_counted(void **state) {
     assert_all_came();
 }
 
+/* Does the row take an operation of so many bytes? */
+static bool takes(enum tug_operation_kind kind, uint64_t bytes) {
+    struct tug_operation *operation =
+        fake_operation(ORIGIN, 1, kind, theirs, 0, mine, 0, bytes, NULL);
+    const bool does = tug_transport_verbs.takes(ORIGIN->view, operation);
+    tug_fabric_complete(&ORIGIN->fabric, operation);
+    return does;
+}
+
+/* Of operations on nothing the card does not check the key: they go by packets, where these go. */
+void message_nothing(void **state) {
+    (void)state;
+    assert_true(takes(TUG_OPERATION_READ, 0));
+    open_with_messages();
+    assert_false(takes(TUG_OPERATION_READ, 0));
+    assert_false(takes(TUG_OPERATION_WRITE, 0));
+    assert_true(takes(TUG_OPERATION_READ, 1));
+    assert_true(takes(TUG_OPERATION_WRITE, 1));
+}
+
 /* No shared receive queues: no messages, and everything else. */
 static struct ibv_srq *no_queue(struct ibv_pd *pd, struct ibv_srq_init_attr *attributes) {
     (void)pd;

@@ -241,8 +241,8 @@ static bool verbs_takes(void *state, const struct tug_operation *operation) {
         return false; /* neither does the peer's know its */
     switch (operation->kind) {
     case TUG_OPERATION_READ:
-    case TUG_OPERATION_WRITE:
-        return true;
+    case TUG_OPERATION_WRITE: /* of nothing: a card would not look at the key, packets do */
+        return operation->bytes > 0 || !view->carries;
     case TUG_OPERATION_FETCH:
     case TUG_OPERATION_COMPARE: /* 4 bytes: see queue.c */
         return view->wire.fabric->device_atomics && operation->bytes == 8 &&
