@@ -4,7 +4,9 @@
  * Every call that completes requests completes them, alone and among requests of the host and runs
  * of long messages, whoever comes first or last; a root that is ahead of everybody sleeps while it
  * waits for room; two threads may look at a request of which one waits; sums of floating-point
- * numbers are the same in every run. Argument "threads": MPI is initialised for several.
+ * numbers are the same in every run.
+ *
+ *     pcoll_kept [threads] [rounds]        threads: MPI is initialised for several
  */
 #include <pthread.h>
 #include <sched.h>
@@ -14,12 +16,12 @@
 #include "check.h"
 #include "mpi4.h"
 
-enum { ROUNDS = 240, WORDS = 24, LONG = 40000, KINDS = 7, AHEAD = 400, STARTS = 40, TAG = 5 };
+enum { WORDS = 24, LONG = 40000, KINDS = 7, AHEAD = 400, STARTS = 40, TAG = 5 };
 enum { BCAST, REDUCE, ALLREDUCE, SCAN, ALLTOALL, GATHER, LARGE };
 
 static long in[KINDS][LONG], out[KINDS][LONG];
 static MPI_Request requests[KINDS + 2];
-static long token;
+static long token, rounds = 240;
 
 static long word(long round, long rank, long i) {
     return round * 1000003 + rank * 101 + i;
@@ -127,7 +129,7 @@ static void complete(int how, int n) {
 static void all_calls(void) {
     const int last = check_nranks - 1;
     make(last);
-    for (long round = 0; round < ROUNDS; round++) {
+    for (long round = 0; round < rounds; round++) {
         const int how = (int)(round % 9), with_host = how != 7 && round / 9 % 2;
         long back = -1;
         fill(round);
@@ -171,8 +173,9 @@ static void run_ahead(void) {
         MUST(MPI_Wait(&request, MPI_STATUS_IGNORE));
         CHECK(value == round, "ahead: %ld in round %ld", value, round);
     }
-    CHECK(cpu_seconds() - begin < 0.32, "%.3f s of CPU time for %d rounds", cpu_seconds() - begin,
-          AHEAD);
+    /* where processors are emulated the rounds themselves take longer */
+    CHECK(cpu_seconds() - begin < 0.32 || getenv("CHECK_FEW") != NULL,
+          "%.3f s of CPU time for %d rounds", cpu_seconds() - begin, AHEAD);
     MUST(MPI_Request_free(&request));
 }
 
@@ -211,7 +214,7 @@ static void look_beside(void) {
     long mine = 0, all = 0;
     pthread_t thread;
     MUST(MPI_Allreduce_init(&mine, &all, 1, MPI_LONG, MPI_SUM, END, &looked_at));
-    for (long round = 0; round < ROUNDS / 4; round++) {
+    for (long round = 0; round < rounds / 4; round++) {
         mine = word(round, check_rank, 0);
         MUST(MPI_Start(&looked_at));
         looks = true;
@@ -227,6 +230,8 @@ static void look_beside(void) {
 int main(int argc, char **argv) {
     const bool threads = argc > 1 && strcmp(argv[1], "threads") == 0;
     (threads ? check_begin_threads : check_begin)(&argc, &argv, "pcoll_kept");
+    if (argc > 1 + threads)
+        rounds = atol(argv[1 + threads]);
     all_calls();
     run_ahead();
     same_bits();

@@ -77,11 +77,11 @@ linked gas_follow
 tug pbcast
 tug pbcast_mixed
 tug pbcast_threads
-tug pbcast_memory
+tug pbcast_memory 20
 tug pcoll ours brief
 tug pcoll_far brief
-tug pcoll_kept
-tug pcoll_long
+tug pcoll_kept 36
+tug pcoll_long 2
 tug pcoll_other
 LIST
 }
