@@ -24,8 +24,9 @@
  *       long operation. The library keeps 1 MiB of buffers.
  *     long data have gone both ways between two processes over TCP: whichever thread drives the
  *       engine next makes a second connection, or accepts it, also in one of these functions.
- *     the transport "mpi" leads to the process: it calls functions of the host MPI, which allocate
- *       and lock.
+ *     the transport "mpi" leads to the process, or "verbs" is used, whose connections are made by
+ *       messages of the host MPI: whoever drives the engine calls functions of the host MPI, which
+ *       allocate and lock.
  *
  *   Errors arrive as an error code in on_complete. This holds for failures of the network and for
  *   invalid arguments: a process that does not exist, an address outside a registration, a key of

@@ -7,8 +7,11 @@
  *   - After tug_mem_open() of a key, and after long data both ways, operations on it lock nothing
  *     and make no connections. They allocate nothing but buffers of packets, which are large, and
  *     words for long operations.
+ *   - Over verbs the host MPI, by whose messages connections are made, is looked at: what it locks
+ *     and allocates itself is not counted then.
  *   - A key that is none, and one that has ended, cannot be opened.
  */
+#define _GNU_SOURCE /* dladdr */
 #include "llcl_check.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -21,9 +24,23 @@ enum { HANDLER = 9, CALL = 9, AREA = 256 * 1024, LONG = 4096, MANY = 100 };
 
 static _Thread_local bool inside;
 static _Thread_local unsigned nsmall, nlocked, nsockets;
+static _Thread_local void *locker; /* in the function that locked last */
 
-static void count(size_t bytes) {
-    nsmall += inside && bytes < BUFFER_LEAST;
+static bool by_verbs;
+
+/* Is that address in a function of the host MPI, or of UCX below it? */
+static bool is_of_host(const void *address) {
+    Dl_info info;
+    return dladdr(address, &info) != 0 &&
+           (strstr(info.dli_fname, "/libmpi") != NULL || strstr(info.dli_fname, "/libuc") != NULL);
+}
+
+static bool counts(const void *caller) {
+    return inside && !(by_verbs && is_of_host(caller));
+}
+
+static void count(size_t bytes, const void *caller) {
+    nsmall += bytes < BUFFER_LEAST && counts(caller);
 }
 
 extern void *__libc_malloc(size_t bytes);
@@ -31,17 +48,17 @@ extern void *__libc_calloc(size_t n, size_t bytes);
 extern void *__libc_realloc(void *old, size_t bytes);
 
 void *malloc(size_t bytes) {
-    count(bytes);
+    count(bytes, __builtin_return_address(0));
     return __libc_malloc(bytes);
 }
 
 void *calloc(size_t n, size_t bytes) {
-    count(n * bytes);
+    count(n * bytes, __builtin_return_address(0));
     return __libc_calloc(n, bytes);
 }
 
 void *realloc(void *old, size_t bytes) {
-    count(bytes);
+    count(bytes, __builtin_return_address(0));
     return __libc_realloc(old, bytes);
 }
 
@@ -49,7 +66,10 @@ int pthread_mutex_lock(pthread_mutex_t *mutex) {
     static int (*real)(pthread_mutex_t *);
     if (real == NULL)
         real = (int (*)(pthread_mutex_t *))dlsym(RTLD_NEXT, "pthread_mutex_lock");
-    nlocked += inside;
+    if (counts(__builtin_return_address(0))) {
+        nlocked++;
+        locker = __builtin_return_address(0);
+    }
     return real(mutex);
 }
 
@@ -76,6 +96,13 @@ static void on_call(tug_context *c, struct tug_caller caller, const void *payloa
     tug_answer(c, caller, payload, bytes);
 }
 
+static const char *locked_by(void) {
+    Dl_info info;
+    if (nlocked == 0 || dladdr(locker, &info) == 0)
+        return "-";
+    return info.dli_sname != NULL ? info.dli_sname : info.dli_fname;
+}
+
 #define TRY(what, call)                                                                            \
     do {                                                                                           \
         bool taken;                                                                                \
@@ -85,8 +112,8 @@ static void on_call(tug_context *c, struct tug_caller caller, const void *payloa
             taken = (call);                                                                        \
             inside = false;                                                                        \
             CHECK((nsmall == 0 || bytes > LONG) && nlocked == 0 && nsockets == 0,                  \
-                  "%s of %zu bytes to %d: %u allocations, %u locks, %u sockets", what, bytes, to,  \
-                  nsmall, nlocked, nsockets);                                                      \
+                  "%s of %zu bytes to %d: %u allocations, %u locks (%s), %u sockets", what, bytes, \
+                  to, nsmall, nlocked, locked_by(), nsockets);                                     \
             if (!taken)                                                                            \
                 tug_progress(context);                                                             \
         } while (!taken);                                                                          \
@@ -176,6 +203,8 @@ static void check_refused(void) {
 int main(int argc, char **argv) {
     const size_t bytes = AREA * (size_t)LL_MAX_RANKS;
     ll_begin(&argc, &argv, "llcl_contract");
+    const char *transports = getenv("TUGBOAT_TRANSPORTS");
+    by_verbs = transports != NULL && strstr(transports, "verbs") != NULL;
     context = ll_open(MPI_COMM_WORLD);
     LL_GOOD(tug_am_register(context, HANDLER, on_message, NULL));
     LL_GOOD(tug_call_register(context, CALL, on_call, NULL));
