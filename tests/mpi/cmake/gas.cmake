@@ -48,7 +48,8 @@ tug_layer_test(gas grow WAYS all RANKS 3 NODES emulated)
 tug_layer_test(gas grow WAYS all RANKS 2 NODES tcp)
 
 # Pages follow their users, where memory is not mapped.
-tug_layer_test(gas follow WAYS packets mpi RANKS 2 3)
+tug_layer_test(gas follow WAYS packets RANKS 2 4)
+tug_layer_test(gas follow WAYS mpi RANKS 2 3)
 tug_layer_test(gas follow WAYS packets CASE setting RANKS 2 ARGS setting ENV TUGBOAT_ARRAY_MOVES=on)
 tug_layer_test(gas follow WAYS all RANKS 2 3 NODES tcp)
 # ... and nothing is lost while threads of all ranks use them
