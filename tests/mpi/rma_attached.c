@@ -4,8 +4,9 @@
  * Targets attach regions that nobody has used, and then are stopped (SIGSTOP) or compute. Where the
  * kernel allows cross-memory attach, rank 0 does each kind of operation on all of those on its node
  * and waits for nobody; what has been detached is refused at once. Then all ranks have ten thousand
- * regions, which come and go. With the argument `limited` they may have no more shared memory once
- * the window is made: then they have to be asked, and all is as right.
+ * regions, which come and go (a tenth of that with CHECK_FEW). With the argument `limited` they may
+ * have no more shared memory once the window is made: then they have to be asked, and all is as
+ * right.
  */
 #define _GNU_SOURCE /* process_vm_readv */
 #include "lane.h"
@@ -159,7 +160,8 @@ static void test_fresh(void) {
 /* ---- many ---- */
 
 static int64_t *many;
-static int order[MANY]; /* in which they come and go */
+static int nmany = MANY; /* regions */
+static int order[MANY];  /* in which they come and go */
 
 static int64_t *many_at(int i) {
     return many + (size_t)i * STEP;
@@ -168,7 +170,7 @@ static int64_t *many_at(int i) {
 static void put_many(int target, MPI_Aint there, int64_t value, int first, int step) {
     static int64_t from[MANY];
     MUST(MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win));
-    for (int i = first; i < MANY; i += step) {
+    for (int i = first; i < nmany; i += step) {
         const MPI_Aint at = MPI_Aint_add(there, ((MPI_Aint)i * STEP + i % EACH) * 8);
         from[i] = value + i;
         MUST(MPI_Put(&from[i], 1, MPI_INT64_T, target, at, 1, MPI_INT64_T, win));
@@ -178,7 +180,7 @@ static void put_many(int target, MPI_Aint there, int64_t value, int first, int s
 
 static void see_many(int64_t value, int first, int step) {
     MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, check_rank, 0, win));
-    for (int i = first; i < MANY; i += step)
+    for (int i = first; i < nmany; i += step)
         CHECK(many_at(i)[i % EACH] == value + i, "region %d has %lld", i,
               (long long)many_at(i)[i % EACH]);
     MUST(MPI_Win_unlock(check_rank, win));
@@ -191,25 +193,25 @@ static void test_many(void) {
     MPI_Aint addresses[RANKS];
     const int right = (check_rank + 1) % check_nranks;
     const int left = (check_rank + check_nranks - 1) % check_nranks;
-    CHECK((many = calloc(MANY * STEP, 8)) != NULL, "no memory");
+    CHECK((many = calloc((size_t)nmany * STEP, 8)) != NULL, "no memory");
     exchange(many, addresses);
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < nmany; i++) {
         const int k = (int)(check_draw(&rng) % (uint64_t)(i + 1));
         order[i] = order[k];
         order[k] = i;
     }
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < nmany; i++)
         MUST(MPI_Win_attach(win, many_at(order[i]), EACH * 8));
     check_barrier(MPI_COMM_WORLD);
     put_many(right, addresses[right], 1000000 * check_rank, 0, 1);
     check_barrier(MPI_COMM_WORLD);
     see_many(1000000 * left, 0, 1);
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < nmany; i++)
         if (order[i] % 3 == 0)
             MUST(MPI_Win_detach(win, many_at(order[i])));
     check_barrier(MPI_COMM_WORLD);
     MUST(MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win));
-    for (int i = 0; i < MANY && lane_is_ours(win); i += 3 * 97) {
+    for (int i = 0; i < nmany && lane_is_ours(win); i += 3 * 97) {
         int64_t word = 4;
         const MPI_Aint at = MPI_Aint_add(addresses[right], (MPI_Aint)i * STEP * 8);
         int code = class_of(MPI_Put(&word, 1, MPI_INT64_T, right, at, 1, MPI_INT64_T, win));
@@ -223,7 +225,7 @@ static void test_many(void) {
     see_many(1000000 * left, 0, 3);
     see_many(1000000 * left + 500, 1, 3);
     see_many(1000000 * left + 500, 2, 3);
-    for (int i = 0; i < MANY; i += 3)
+    for (int i = 0; i < nmany; i += 3)
         MUST(MPI_Win_attach(win, many_at(i), EACH * 8));
     check_barrier(MPI_COMM_WORLD);
     put_many(right, addresses[right], 1000000 * check_rank + 700, 0, 1);
@@ -234,6 +236,8 @@ static void test_many(void) {
 int main(int argc, char **argv) {
     check_begin(&argc, &argv, "rma_attached");
     const bool limited = argc > 1 && strcmp(argv[1], "limited") == 0;
+    if (getenv("CHECK_FEW") != NULL)
+        nmany = MANY / 10;
     stopped_meet();
     MUST(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win));
     MUST(MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN));
