@@ -27,6 +27,7 @@
 #include "host/host.h"
 #include "host/keyval.h"
 #include "host/level.h"
+#include "host/pairs.h"
 #include "host/participants.h"
 #include "host/polite.h"
 #include "host/reduction.h"
@@ -60,6 +61,7 @@ static bool world;      /* MPI_Init or MPI_Init_thread was called: there is an M
 static int world_level; /* the thread level that it asked for and is told */
 static struct session *sessions;
 static bool had_sessions; /* since MPI has started */
+static bool ended;        /* MPI has, and has not started again */
 
 /* ---- the settings ---- */
 
@@ -132,6 +134,9 @@ static void activate(int requested, int asked, int provided) {
         tug_openmpi_learn();
 #endif
     tug_reduction_learn();
+    if (ended)
+        tug_pairs_reserve();
+    ended = false;
     tug_team_finalize(false);
     tug_level.active |= provided == MPI_THREAD_MULTIPLE && tug_host_complete();
     tug_level.own_level =
@@ -411,6 +416,7 @@ static void forget_mpi(void) {
     tug_keyvals_finalize();
     tug_requests_finalize();
     had_sessions = false;
+    ended = true;
 }
 
 /* The program's part of the world has ended; all of MPI is still there. */

@@ -8,6 +8,7 @@
 
 #include "host/host.h"
 #include "host/layout.h"
+#include "host/pairs.h"
 
 #define NESTED_MOST 1024 /* constructors, one within the other: what is joined is no node */
 
@@ -77,11 +78,6 @@ static bool contents_get(MPI_Datatype type, struct contents *contents) {
 
 /* ---- predefined types ---- */
 
-static bool is_pair(MPI_Datatype type) {
-    return type == MPI_FLOAT_INT || type == MPI_DOUBLE_INT || type == MPI_LONG_INT ||
-           type == MPI_SHORT_INT || type == MPI_LONG_DOUBLE_INT;
-}
-
 /* What MPI does not say: how long a pair's value is. The index is an int. */
 #define PAIR_LAYOUT(flat, Value)                                                                   \
     do {                                                                                           \
@@ -108,7 +104,7 @@ static void describe_element(MPI_Datatype element, struct tug_flat *flat) {
         PAIR_LAYOUT(flat, long double);
     else
         flat->element_size = flat->element_extent = tug_type_basic_size(element);
-    if (!is_pair(element) || flat->gap_from == flat->gap_to) { /* no gap, or one at the end */
+    if (!tug_is_pair(element) || flat->gap_from == flat->gap_to) { /* no gap, or one at the end */
         flat->gap_from = flat->element_size;
         flat->gap_to = flat->element_extent;
     }
@@ -382,7 +378,7 @@ static struct tug_node *build_opened(struct build *build, const struct contents 
 /* NULL: no memory, or no way to tell. */
 static struct tug_node *build_type(struct build *build, MPI_Datatype type) {
     struct contents contents;
-    if (tug_type_is_basic(type) || is_pair(type))
+    if (tug_type_is_basic(type) || tug_is_pair(type))
         return build_element(build, type);
     MPI_Count integers, addresses, counts, types;
     tug_host.Type_get_envelope_c(type, &integers, &addresses, &counts, &types, &contents.combiner);
@@ -533,7 +529,7 @@ static const struct tug_flat *keep(MPI_Datatype type, int key, struct tug_flat *
 }
 
 const struct tug_flat *tug_flat_get(MPI_Datatype type) {
-    if (tug_type_is_basic(type) || is_pair(type))
+    if (tug_type_is_basic(type) || tug_is_pair(type))
         return flat_of_predefined(type);
     const struct tug_flat *remembered = tug_flat_known(type);
     struct tug_flat *flat = NULL;

@@ -14,6 +14,7 @@
  *                     c, d  makes a communicator of session a, b and works on it
  *                     y     works on a's communicator, Y  keeps a window and a request on it,
  *                     Z     uses those on a's communicator, z  frees them
+ *                     v     sends items of derived types on a's communicator
  *                     m     makes partitioned requests on a's communicator, n  uses them,
  *                     q     frees them. Of two ranks.
  *
@@ -22,6 +23,7 @@
  */
 #include "work.h"
 #include <pthread.h>
+#include <stddef.h>
 
 #if !CHECK_HAS_SESSIONS
 int main(void) {
@@ -55,6 +57,31 @@ static void use(struct kept *kept, MPI_Comm comm) {
 static void drop(struct kept *kept) {
     MUST(MPI_Win_free(&kept->win));
     MUST(MPI_Request_free(&kept->request));
+}
+
+/* ---- derived types ---- */
+
+enum { TYPES = 8 };
+
+/* To oneself. More types than the five that a host may spoil, see tug_pairs_reserve(). */
+static void send_derived(MPI_Comm comm) {
+    struct item {
+        uint64_t value;
+        int index;
+    } in = {0x0123456789abcdefu, 3};
+    MPI_Datatype types[TYPES], parts[2] = {MPI_UINT64_T, MPI_INT};
+    for (int i = 0; i < TYPES; i++) {
+        struct item out = {0, 0};
+        MUST(MPI_Type_create_struct(2, (int[]){1, 1}, (MPI_Aint[]){0, offsetof(struct item, index)},
+                                    parts, &types[i]));
+        MUST(MPI_Type_commit(&types[i]));
+        MUST(MPI_Sendrecv(&in, 1, types[i], check_rank, 0, &out, 1, types[i], check_rank, 0, comm,
+                          MPI_STATUS_IGNORE));
+        CHECK(out.value == in.value && out.index == in.index, "type %d: %llx and %d", i,
+              (unsigned long long)out.value, out.index);
+    }
+    for (int i = 0; i < TYPES; i++)
+        MUST(MPI_Type_free(&types[i]));
 }
 
 /* ---- partitioned requests ---- */
@@ -205,6 +232,9 @@ static void step(char what) {
         break;
     case 'z':
         drop(&of_session);
+        break;
+    case 'v':
+        send_derived(comms[0]);
         break;
     case 'm':
         make_partitioned(comms[0]);

@@ -9,7 +9,7 @@ tug_mpi_test(types_c RANKS 1 2 WAYS host tug native off)
 
 # Our datatypes on the host as it is. Allocations are counted and made to fail.
 set(tug_datatype_sources src/host/datatype.c src/host/datatype_tree.c src/host/datatype_walk.c
-    src/host/host.c src/host/identity.c
+    src/host/host.c src/host/identity.c src/host/pairs.c
     src/base/error.c src/base/log.c src/base/object.c src/base/settings.c)
 list(TRANSFORM tug_datatype_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 tug_mpi_test(datatype SOURCES datatype.c ${tug_datatype_sources} RANKS 1 WAYS host

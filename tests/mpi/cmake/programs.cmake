@@ -25,6 +25,8 @@ tug_mpi_sessions(repeat ikacYuZrfZyzA RANKS 2 WAYS tug ENV TUGBOAT_COLLECTIVES=o
 # MPI starts once more after its end.
 tug_mpi_sessions(again acYZzAacYZzA RANKS 2)
 tug_mpi_sessions(again acYZzAacYZzA RANKS 2 WAYS native packet)
+tug_mpi_sessions(again_types acvAacvyAacvyA RANKS 2)
+tug_mpi_sessions(again_types acvAacvyAacvyA RANKS 2 WAYS packet)
 tug_mpi_sessions(again_world acYZzAtwkurf RANKS 2 NODES one emulated WAYS host tug off)
 # Partitioned requests of sessions: alone, before and after the world, and made on one side only.
 tug_mpi_sessions(parts_alone acmnqA RANKS 2 NODES one tcp WAYS tug)
