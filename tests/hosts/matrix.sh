@@ -213,10 +213,30 @@ in_python() {
 
 # --- the project's tests -------------------------------------------------------------------------
 
+# tell_tests LIST APART: what failed, one by one; what was skipped, by reason; and how many of another place did not run.
+tell_tests() {
+    local verdict name reason counts
+    while IFS=$'\t' read -r verdict name reason; do
+        [ "$verdict" != failed ] || report tests wrong "$name: $reason"
+    done <"$1"
+    counts=$(cut -f 1 "$1" | sort | uniq -c | awk '{ printf "%d %s, ", $1, $2 }')
+    report tests note "$counts$2 of a virtual machine or of other roots did not run"
+    awk -F '\t' '$1 == "skipped" {
+            if (!($3 in count)) reasons[++last] = $3
+            if (++count[$3] <= 8) names[$3] = names[$3] " " $2
+        }
+        END {
+            for (i = 1; i <= last; i++) {
+                more = count[reasons[i]] - 8
+                print "skipped: " reasons[i] ":" names[reasons[i]] (more > 0 ? " and " more " more" : "")
+            }
+        }' "$1" | while read -r reason; do report tests note "$reason"; done
+}
+
 # The tests that TUG_HOSTS_TESTS names, without those that need a machine of their own or another root. They are built
-# where ./dev test builds them, so that ccache knows the objects.
+# where ./dev test builds them, so that ccache knows the objects. One line of each is in WORK/MPI.tests.list.
 run_tests() {
-    local dir=$build log=$work/$1.tests.log said
+    local dir=$build log=$work/$1.tests.log list=$work/$1.tests.list status=0 apart
     [ -n "${TUG_HOSTS_TESTS:-}" ] || return 0
     [ "$1" = mpich ] || dir=$build/$1
     if ! { cmake -G Ninja -S "$source_root" -B "$dir" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTUGBOAT_WERROR=ON \
@@ -224,13 +244,17 @@ run_tests() {
         report tests wrong "$(reason_in "$log")"
         return
     fi
-    if ctest --test-dir "$dir" -R "$TUG_HOSTS_TESTS" -LE 'verbs|hosts' --no-tests=error --timeout 300 \
-        --output-on-failure >"$log" 2>&1; then
-        report tests right
+    rm -f "$list.xml"
+    ctest --test-dir "$dir" -R "$TUG_HOSTS_TESTS" -LE 'verbs|hosts' --no-tests=error --timeout 300 \
+        --output-on-failure --output-junit "$list.xml" >"$log" 2>&1 || status=$?
+    apart=$(ctest --test-dir "$dir" -N -R "$TUG_HOSTS_TESTS" -L 'verbs|hosts' | sed -n 's/^Total Tests: //p')
+    awk -f "$source_root/tests/hosts/verdicts.awk" "$list.xml" >"$list" 2>/dev/null
+    if [ ! -s "$list" ] || { [ $status -ne 0 ] && ! grep -q '^failed' "$list"; }; then
+        report tests wrong "$(reason_in "$log")"
     else
-        said=$(sed -n '/^The following tests FAILED/,$s/^.*[0-9] - \([^ ]*\) .*/\1/p' "$log" | head -n 8 | tr '\n' ' ')
-        report tests wrong "${said:-$(reason_in "$log")}"
+        report tests right
     fi
+    [ ! -s "$list" ] || tell_tests "$list" "$apart"
 }
 
 # --- all -----------------------------------------------------------------------------------------

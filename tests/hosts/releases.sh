@@ -26,7 +26,8 @@ By default one program of each kind runs three ways in each language, and the pa
 The last lines are a table of what is right, what is wrong, and what is not there. The status is 1 if something is wrong.
 
   --all               also build all tests of both MPIs and run them (hours), except those in a virtual machine
-  --tests REGEX       also build all tests and run these (as ctest -R)
+  --tests REGEX       also build all tests and run these (as ctest -R). What failed, and what was skipped for which
+                      reason, is told below the table; one line of each test is in CACHE/RELEASE.work/MPI.tests.list
   --root RELEASE=DIR  use this root, which is there already; missing packages are installed in it
   --cache DIR         keep roots and builds here (~/.cache/tugboat-hosts)
   --mirror URL        take packages from here (http://deb.debian.org/debian)

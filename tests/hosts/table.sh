@@ -23,6 +23,42 @@ has wrong '^trixie +Open MPI 5.0.7 +not there '
 results
 expect empty 1 'nothing was tried' "${hosts[@]}" --table "$work/results"
 
+# what a report of ctest says: of a test that ends well, fails, takes too long, cannot be started, is skipped, is disabled
+cat >"$work/tests.xml" <<'XML'
+	<testcase name="t.right" classname="t.right" time="0.1" status="run">
+		<system-out>Error that is none</system-out>
+	</testcase>
+	<testcase name="t.failed" classname="t.failed" time="1.2" status="fail">
+		<failure message="Failed"/>
+		<system-out>first
+WRONG &lt;1&gt; &amp; more
+last
+</system-out>
+	</testcase>
+	<testcase name="t.late" classname="t.late" time="300.4" status="fail">
+		<failure message=""/>
+		<system-out></system-out>
+	</testcase>
+	<testcase name="t.nowhere" classname="t.nowhere" time="0" status="notrun">
+		<skipped message="Unable to find executable"/>
+		<system-out>Unable to find executable: /no/such</system-out>
+	</testcase>
+	<testcase name="t.skipped" classname="t.skipped" time="0" status="notrun">
+		<skipped message="SKIP_RETURN_CODE=77"/>
+		<system-out>skipped: no such &amp; such
+</system-out>
+	</testcase>
+	<testcase name="t.off" classname="t.off" time="0" status="disabled">
+		<system-out>Disabled</system-out>
+	</testcase>
+XML
+expect verdicts 0 '^right.t\.right.$' awk -f "$1/tests/hosts/verdicts.awk" "$work/tests.xml"
+has verdicts '^failed.t\.failed.WRONG <1> & more \(1 s\)$'
+has verdicts '^failed.t\.late.it says nothing \(300 s\)$'
+has verdicts '^failed.t\.nowhere.Unable to find executable: /no/such \(0 s\)$'
+has verdicts '^skipped.t\.skipped.no such & such$'
+has verdicts '^skipped.t\.off.Disabled$'
+
 expect help 0 '^usage: ./dev hosts' "${hosts[@]}" --help
 expect release 2 "no release 'sid'" "${hosts[@]}" sid
 expect option 2 '^usage:' "${hosts[@]}" --such
