@@ -4,14 +4,15 @@
 set -euo pipefail
 prefix=$1 version=$2
 modulecmd=$(find /usr/lib -name modulecmd.tcl -print -quit 2>/dev/null)
-if ! command -v tclsh >/dev/null || [ -z "$modulecmd" ]; then
+tclsh=$(command -v tclsh || command -v tclsh8.6 || true) # Debian's tcl8.6, on which the package depends, has the second
+if [ -z "$tclsh" ] || [ -z "$modulecmd" ]; then
     echo "skipped: Environment Modules are not installed"
     exit 77
 fi
 unset LD_PRELOAD ${!TUGBOAT*}
 export MODULEPATH=$prefix/share/tugboat/modulefiles
 wrong() { echo "$*"; exit 1; }
-module() { eval "$(tclsh "$modulecmd" bash "$@")"; }
+module() { eval "$("$tclsh" "$modulecmd" bash "$@")"; }
 
 before=$PATH:${MANPATH:-}:${PKG_CONFIG_PATH:-}
 module load tugboat
