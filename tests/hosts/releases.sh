@@ -128,6 +128,8 @@ print_table() {
 # What builds and tries everything, by names that Debian 12 and 13 share; and what a user of one MPI has.
 packages=(cmake ninja-build ccache gcc g++ gfortran make pkg-config file mpich libmpich-dev openmpi-bin libopenmpi-dev
     libibverbs-dev libfabric-dev libcmocka-dev libbenchmark-dev python3-mpi4py python3-numpy)
+# what tests need besides; without chromium, bench.timeline is skipped
+packages_tests=(clang libclang-rt-dev spin libsimgrid-dev libcoarrays-mpich-dev gnuplot-nox environment-modules mandoc)
 # shellcheck disable=SC2034 # by name, in prepare_roots
 packages_mpich=(gcc libc6-dev pkg-config mpich libmpich-dev)
 # shellcheck disable=SC2034
@@ -196,6 +198,7 @@ prepare_root() {
 prepare_roots() {
     local release=$1 work=$3 mpi packages_of
     mkdir -p "$work"
+    [ -z "$tests" ] || packages+=("${packages_tests[@]}")
     prepare_root "$release" "$2" "$work" "${packages[@]}" || return
     for mpi in "${mpis[@]}"; do
         declare -n packages_of=packages_$mpi
