@@ -117,4 +117,7 @@ if [ ${#broken[@]} -gt 0 ]; then
     echo "passing natively and not under the tug: ${broken[*]}"
     exit 1
 fi
-[ $passed -gt 0 ]
+if [ $passed = 0 ]; then
+    echo "skipped: the host alone passes none of them"
+    exit 77
+fi
