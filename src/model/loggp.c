@@ -164,10 +164,13 @@ double tug_crowd(const struct tug_model_parameters *parameters) {
     return parameters->crowd > 1 ? parameters->crowd : 1;
 }
 
-/* Between two ranks that have a core each. footprint: bytes that are touched meanwhile, by all that
- * share the caches. */
-static struct tug_transfer_speed transfer_alone(const struct tug_model_parameters *parameters,
-                                                uint64_t segment, uint64_t footprint) {
+uint64_t tug_footprint(const struct tug_model_parameters *parameters, uint64_t bytes,
+                       uint64_t ranks) {
+    return tug_crowd(parameters) > 1 ? bytes * ranks : bytes;
+}
+
+struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
+                                          uint64_t segment, uint64_t footprint) {
     const struct tug_loggp *between = &parameters->between;
     double data_s = (double)segment * between->byte_s;
     struct tug_transfer_speed transfer = {
@@ -182,17 +185,9 @@ static struct tug_transfer_speed transfer_alone(const struct tug_model_parameter
         transfer.trip_s += far_s - transfer.interval_s;
         transfer.interval_s = far_s;
     }
+    if (tug_crowd(parameters) > 1 && transfer.handle_s < transfer.interval_s)
+        transfer.handle_s = transfer.interval_s;
     transfer.bytes = segment;
-    return transfer;
-}
-
-struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
-                                          uint64_t segment, uint64_t bytes) {
-    struct tug_transfer_speed transfer = transfer_alone(parameters, segment, bytes);
-    const double crowd = tug_crowd(parameters);
-    transfer.trip_s *= crowd;
-    transfer.interval_s *= crowd;
-    transfer.handle_s *= crowd;
     return transfer;
 }
 
@@ -211,32 +206,24 @@ struct segment_costs {
     double alone_s;  /* into that memory or out of it, by one rank */
 };
 
-/* Where ranks share cores nothing but the processors carries data between them: a message takes one
- * for as long as it keeps the next from leaving. */
-static double handle_of(const struct tug_transfer_speed *transfer,
-                        const struct tug_model_parameters *parameters) {
-    return tug_crowd(parameters) > 1 ? most(transfer->handle_s, transfer->interval_s)
-                                     : transfer->handle_s;
-}
-
 static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_t bytes,
                                      uint64_t segment,
                                      const struct tug_model_parameters *parameters) {
-    const uint64_t ranks = tug_crowd(parameters) > 1 ? (uint64_t)shape->nodes * shape->ppn : 1;
-    const struct tug_transfer_speed transfer = transfer_alone(parameters, segment, bytes * ranks);
+    const uint64_t ranks = (uint64_t)shape->nodes * shape->ppn;
+    const struct tug_transfer_speed transfer =
+        tug_transfer_at(parameters, segment, tug_footprint(parameters, bytes, ranks));
     const double engines = most(shape->sends, shape->pipelines) / (double)parameters->engines;
     const double share = most(tug_crowd(parameters), (double)shape->ppn / parameters->copiers);
     const double copy_s =
         parameters->inside.overhead_s + (double)segment * tug_copy_byte_s(parameters, bytes);
-    const double handle_s = handle_of(&transfer, parameters);
     return (struct segment_costs){
         .wire_s = transfer.interval_s * most(most(1, shape->load), engines),
         .hop_s = transfer.trip_s + (shape->links - 1) * parameters->hop_s + parameters->turn_s,
-        .handle_s = handle_s,
+        .handle_s = transfer.handle_s,
         .turn_s = parameters->turn_s,
         /* where ranks share cores those that were served before are at work then */
-        .late_s =
-            most(handle_s, transfer.interval_s / parameters->engines) + parameters->turn_s / 2,
+        .late_s = most(transfer.handle_s, transfer.interval_s / parameters->engines) +
+                  parameters->turn_s / 2,
         .copy_s = share * copy_s,
         .alone_s = copy_s,
     };

@@ -62,10 +62,15 @@ struct tug_tree_shape tug_tree_shape_of(const struct tug_places *places,
 /* Ranks that share a core, at least 1. */
 double tug_crowd(const struct tug_model_parameters *parameters);
 
-/* What a segment takes between nodes, in the course of a message of `bytes`, where all work takes
- * as many times as long as ranks share a core: for the simulator. */
+/* Bytes that a message of `bytes` to so many ranks has in the caches of one machine. */
+uint64_t tug_footprint(const struct tug_model_parameters *parameters, uint64_t bytes,
+                       uint64_t ranks);
+
+/* What a segment takes between two nodes whose ranks have a core each, where so many bytes are
+ * touched meanwhile. Where ranks share cores nothing but the processors carries data between them:
+ * a message takes one for as long as it keeps the next from leaving. */
 struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
-                                          uint64_t segment, uint64_t bytes);
+                                          uint64_t segment, uint64_t footprint);
 
 /* Seconds a byte of a copy inside a node, in the course of a message of `bytes`. */
 double tug_copy_byte_s(const struct tug_model_parameters *parameters, uint64_t bytes);

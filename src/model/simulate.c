@@ -12,6 +12,7 @@
 #include "tugboat/tugboat.h"
 
 #define SENDS_FLYING 2
+#define CORES_MOST 1024u /* of a pool, each of which is looked at */
 
 /* What an event tells: in its two lowest bits; above, of which queue, flow or rank. */
 enum { QUEUE_COMPLETES, FLOW_ARRIVES, RING_SHOWS };
@@ -45,6 +46,9 @@ struct machine {
     uint32_t *shown;        /* positions of the ring that readers can see */
     /* [nnodes][engines], [nnodes][copiers]: free at */
     uint64_t *out_ps, *in_ps, *copier_ps;
+    uint64_t *core_ps; /* [pools][cores] free at */
+    uint32_t cores;    /* of a pool; 0: every rank has a core */
+    bool has_one_pool; /* else one for each node */
     /* costs */
     double copy_byte_ps;
     uint64_t inside_latency_ps, inside_overhead_ps;
@@ -82,25 +86,32 @@ static uint64_t *pick(uint64_t *pool, uint32_t count, uint64_t ready_ps) {
     return best;
 }
 
+/* The core on which a rank can work first; NULL: it has one of its own. */
+static uint64_t *core_of(struct machine *machine, uint32_t rank, uint64_t ready_ps) {
+    const uint32_t node = machine->has_one_pool ? 0 : machine->places->node_of[rank];
+    return machine->cores == 0
+               ? NULL
+               : pick(&machine->core_ps[(size_t)node * machine->cores], machine->cores, ready_ps);
+}
+
 /* Where sizes are measured one by one, a message is on the wire for as long as another would have
  * to wait, if that is part of the trip. */
 static struct transfer_costs work_out(const struct machine *machine, uint64_t bytes) {
     const struct tug_model_parameters *p = machine->simulation->parameters;
-    struct tug_transfer_speed speed = tug_transfer_at(p, bytes, machine->simulation->message_bytes);
-    const double crowd = tug_crowd(p);
+    struct tug_transfer_speed speed = tug_transfer_at(
+        p, bytes, tug_footprint(p, machine->simulation->message_bytes, machine->places->nranks));
     struct transfer_costs costs = {
         .bytes = bytes, .handle_ps = ps(speed.handle_s), .turn_ps = ps(p->turn_s)};
     if (p->ntransfers == 0) {
-        costs.overhead_ps = ps(p->between.overhead_s * crowd);
-        costs.gap_ps = ps(p->between.gap_s * crowd);
-        costs.busy_ps = ps((double)bytes * p->between.byte_s * crowd);
-        costs.latency_ps = ps(p->between.latency_s * crowd);
+        costs.overhead_ps = ps(p->between.overhead_s);
+        costs.gap_ps = ps(p->between.gap_s);
+        costs.busy_ps = ps((double)bytes * p->between.byte_s);
+        costs.latency_ps = ps(p->between.latency_s);
         return costs;
     }
     uint64_t trip = ps(speed.trip_s);
     uint64_t interval = ps(speed.interval_s);
-    costs.overhead_ps =
-        min_of(ps(p->between.overhead_s * crowd), min_of(costs.handle_ps, trip / 2));
+    costs.overhead_ps = min_of(ps(p->between.overhead_s), min_of(costs.handle_ps, trip / 2));
     trip -= 2 * costs.overhead_ps;
     costs.busy_ps = min_of(interval, trip);
     costs.gap_ps = interval - costs.busy_ps;
@@ -122,11 +133,16 @@ static uint64_t handle(struct machine *machine, uint32_t rank, const struct tran
     if (costs->handle_ps == 0 && costs->turn_ps == 0)
         return machine->now_ps;
     uint64_t *processor = &machine->processor_ps[rank];
-    uint64_t free = max_of(*processor, machine->now_ps);
-    uint64_t after = machine->now_ps + costs->overhead_ps;
-    *processor = receives ? max_of(*processor + costs->handle_ps, after) + costs->turn_ps
-                          : free + costs->handle_ps;
-    return receives ? *processor : free + costs->overhead_ps;
+    uint64_t *core = core_of(machine, rank, max_of(*processor, machine->now_ps));
+    const uint64_t idle = core != NULL ? max_of(*processor, *core) : *processor;
+    const uint64_t begins = max_of(idle, machine->now_ps);
+    const uint64_t ends =
+        receives ? max_of(idle + costs->handle_ps, machine->now_ps + costs->overhead_ps)
+                 : begins + costs->handle_ps;
+    if (core != NULL)
+        *core = ends;
+    *processor = receives ? ends + costs->turn_ps : ends;
+    return receives ? *processor : begins + costs->overhead_ps;
 }
 
 /* A rank copies, or reduces, which takes as long. */
@@ -137,15 +153,15 @@ static uint64_t copy(struct machine *machine, uint32_t rank, uint64_t bytes) {
     uint64_t start = max_of(machine->now_ps, *processor);
     uint32_t size = tug_places_node_size(machine->places, node);
     uint64_t took = machine->inside_overhead_ps + (uint64_t)((double)bytes * machine->copy_byte_ps);
-    /* the ranks of its node wait for one another below, those of other nodes are counted here */
-    double others = tug_crowd(machine->simulation->parameters);
-    others = size > copiers ? others * copiers / size : others;
-    took = others > 1 ? (uint64_t)((double)took * others) : took;
+    uint64_t *core = core_of(machine, rank, start);
+    start = core != NULL ? max_of(start, *core) : start;
     if (size > copiers) {
         uint64_t *copier = pick(&machine->copier_ps[(size_t)node * copiers], copiers, start);
         start = max_of(start, *copier);
         *copier = start + took;
     }
+    if (core != NULL)
+        *core = start + took;
     *processor = start + took;
     return *processor;
 }
@@ -506,6 +522,22 @@ static bool is_oversubscribed(const struct tug_places *places, uint32_t copiers)
     return n < places->nnodes;
 }
 
+/* A node that has less than a core shares those there are with the others: they are emulated on one
+ * machine. */
+static void share_cores(struct machine *machine) {
+    const struct tug_places *places = machine->places;
+    const double crowd = tug_crowd(machine->simulation->parameters);
+    const double of_node = (double)places->nranks / places->nnodes / crowd;
+    if (crowd <= 1)
+        return;
+    machine->has_one_pool = of_node < 1;
+    const double cores = machine->has_one_pool ? (double)places->nranks / crowd : of_node;
+    machine->cores = cores < 1.5 ? 1 : cores > CORES_MOST ? CORES_MOST : (uint32_t)(cores + 0.5);
+    machine->core_ps =
+        table(machine, (size_t)machine->cores * (machine->has_one_pool ? 1 : places->nnodes),
+              sizeof(uint64_t));
+}
+
 static int build(struct machine *machine, char *why, size_t why_bytes) {
     const struct tug_simulation *simulation = machine->simulation;
     const struct tug_model_parameters *p = simulation->parameters;
@@ -523,6 +555,7 @@ static int build(struct machine *machine, char *why, size_t why_bytes) {
         machine->copier_ps = table(machine, places->nnodes, sizeof(uint64_t));
     else if (is_oversubscribed(places, p->copiers))
         machine->copier_ps = table(machine, (size_t)places->nnodes * p->copiers, sizeof(uint64_t));
+    share_cores(machine);
     machine->network = simulation->network;
     if (machine->failed)
         return TUG_ERR_NO_MEMORY;
@@ -552,6 +585,7 @@ static void tear_down(struct machine *machine) {
     free(machine->out_ps);
     free(machine->in_ps);
     free(machine->copier_ps);
+    free(machine->core_ps);
     free(machine->ready);
 }
 

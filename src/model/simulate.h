@@ -4,6 +4,7 @@
  * once, so that a million ranks fit into memory. What is scarce:
  *
  *   a rank  does one thing at a time: o of each message, copies, reductions
+ *   a core  where ranks share cores: works for one of them at a time
  *   a node  sends `engines` messages at once and receives as many; makes `copiers` copies at once
  *   a link  carries one message at a time (network.h)
  *   a ring  has so many slots: PUBLISH waits for the slowest reader
