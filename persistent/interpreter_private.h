@@ -168,7 +168,7 @@ static inline const unsigned char *tug_interpreter_arrived(const struct tug_inte
  * queue that there may be besides. That order can stop nobody: a publication of a brief run waits
  * for runs before it only. Nor does a writer of this run wait for what a reader releases: a row
  * releases rings at its end. What does not change from run to run is worked out once. A broadcast
- * of 8 bytes takes a third of the instructions that it takes by queues. */
+ * of 8 bytes takes two fifths of the instructions that it takes by queues. */
 
 /* Makes the row of an interpreter that is bound, if it can have one and there is memory. */
 void tug_row_make(struct tug_interpreter *self);
