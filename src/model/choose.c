@@ -9,7 +9,7 @@
 #define SEGMENT_LEAST 1024
 #define RANKS_MOST ((uint64_t)1 << 31)
 #define SEGMENT_MOST ((uint64_t)4 << 20)
-#define AS_FAST 1.03 /* no prediction is more exact */
+#define AS_FAST 1.03
 
 /* Segments of elements that are about so many bytes. */
 static uint64_t elements_in(const struct tug_broadcast *message, uint64_t bytes) {

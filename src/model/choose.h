@@ -39,7 +39,7 @@ uint32_t tug_model_choose(const struct tug_places *places, const struct tug_broa
                           struct tug_candidate candidates[TUG_CANDIDATES_MOST]);
 
 /* The fastest first; of two that are as fast, the simpler. Before a fastest by two phases goes the
- * relay of the same algorithm, if it is within 3 %: its readers are woken once less. */
+ * relay of the same algorithm, if it is within 3 %: no prediction is more exact. */
 void tug_candidates_sort(struct tug_candidate *candidates, uint32_t count);
 
 /* The places that a shape means. 0, TUG_ERR_INVALID (see tug_model_bcast()), TUG_ERR_NO_MEMORY. */
