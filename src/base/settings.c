@@ -341,6 +341,17 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.verbs_rails,
      .number = {.least = 1, .most = 4}},
+    {.name = "TUGBOAT_VERBS_TIMEOUT",
+     .type = "number",
+     .initial = "500",
+     .range = "1 to 60000",
+     .help =
+         "milliseconds that a device waits for an acknowledgement before it sends again, rounded "
+         "up to 4.096 us times a power of two. After seven times the connection is made anew, "
+         "or other ways are taken",
+     .parse = parse_number,
+     .field = &tug_settings.verbs_timeout_ms,
+     .number = {.least = 1, .most = 60000}},
 };
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;

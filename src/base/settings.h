@@ -133,6 +133,7 @@ struct tug_settings {
     unsigned verbs_port;                       /* port in TUGBOAT_VERBS_DEVICE, 0: any */
     uint64_t verbs_pairs;                      /* TUGBOAT_VERBS_PAIRS */
     uint64_t verbs_rails;                      /* TUGBOAT_VERBS_RAILS */
+    uint64_t verbs_timeout_ms;                 /* TUGBOAT_VERBS_TIMEOUT */
 };
 
 extern struct tug_settings tug_settings;

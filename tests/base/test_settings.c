@@ -30,7 +30,8 @@ static const char *const names[] = {"TUGBOAT",
                                     "TUGBOAT_AGGREGATE",
                                     "TUGBOAT_VERBS_DEVICE",
                                     "TUGBOAT_VERBS_PAIRS",
-                                    "TUGBOAT_VERBS_RAILS"};
+                                    "TUGBOAT_VERBS_RAILS",
+                                    "TUGBOAT_VERBS_TIMEOUT"};
 
 static int clean(void **state) {
     (void)state;

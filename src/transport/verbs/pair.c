@@ -13,9 +13,8 @@
 
 #define MAGIC 0x54
 #define VERSION 5
-/* 4.096 us x 2^17: half a second to an acknowledgement, six times more, then the peer is lost.
- * (Seven would mean for ever on Soft-RoCE.) */
-#define ACK_TIMEOUT 17
+/* So often a request is sent again, then the connection has failed. (Seven would mean for ever on
+ * Soft-RoCE.) */
 #define ACK_RETRIES 6
 #define ANSWER_NS 10000000000u
 /* Where no connection could be had, it is tried again after so long. */
@@ -189,6 +188,15 @@ static struct ibv_qp *make_queue_pair(struct tug_verbs *verbs, uint32_t depth,
     return qp;
 }
 
+/* As libibverbs has it: 4.096 us x 2^n. */
+static uint8_t ack_timeout(void) {
+    const uint64_t ns = tug_settings.verbs_timeout_ms * 1000000;
+    uint8_t n = 1;
+    while (n < 31 && UINT64_C(4096) << n < ns)
+        n++;
+    return n;
+}
+
 /* Joins it to the other end: ready to receive, then to send. */
 static bool join(const struct tug_verbs *verbs, struct ibv_qp *qp, uint32_t psn,
                  const struct hello *peer) {
@@ -214,7 +222,7 @@ static bool join(const struct tug_verbs *verbs, struct ibv_qp *qp, uint32_t psn,
         return false;
     attributes = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
                                       .sq_psn = psn,
-                                      .timeout = ACK_TIMEOUT,
+                                      .timeout = ack_timeout(),
                                       .retry_cnt = ACK_RETRIES,
                                       .rnr_retry = 7, /* for ever: who has no room is not lost */
                                       .max_rd_atomic = peer->reads < device->reads ? peer->reads
