@@ -108,6 +108,74 @@ void error_then_large(void **state) {
     assert_filled(theirs_memory, bytes, 21);
 }
 
+/* The peer finds a request invalid that is not: the device does so `invalid` times, of one that has
+ * a bad key so long. */
+static int (*poll_really)(struct ibv_cq *cq, int most, struct ibv_wc *found);
+static struct tug_operation *unlucky;
+static unsigned invalid;
+
+static int poll_invalid(struct ibv_cq *cq, int most, struct ibv_wc *found) {
+    const int n = poll_really(cq, most, found);
+    for (int i = 0; i < n; i++) {
+        if (found[i].status != IBV_WC_REM_ACCESS_ERR)
+            continue;
+        found[i].status = IBV_WC_REM_INV_REQ_ERR;
+        if (--invalid == 0)
+            unlucky->rkey = theirs->rkeys[0];
+    }
+    return n;
+}
+
+/* It goes again with all behind it, atomics, too: the peer has done none of them. If that happens
+ * twice in a row they go by the next row, but for the atomics. */
+static void found_invalid(unsigned times) {
+    enum { N = 20, BAD = 7 };
+    struct fake_end ends[N];
+    struct tug_registration nobody = *theirs;
+    nobody.rkeys[0] ^= 0x5a5a00;
+    struct ibv_context_ops *ops = &ORIGIN->verbs->device.context->ops;
+    run_one(TUG_OPERATION_WRITE, 8192, 0, 8);
+    fill(mine_memory, 4096, times);
+    memset(theirs_memory, 0, 4096);
+    poll_really = ops->poll_cq;
+    ops->poll_cq = poll_invalid;
+    invalid = times;
+    for (unsigned i = 0; i < N; i++) {
+        struct tug_operation *operation =
+            i % 5 == 4
+                ? make_atomic(ORIGIN, TUG_OPERATION_FETCH, TUG_ADD, 1, 0, 0, NULL, 0, &ends[i])
+                : fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, i == BAD ? &nobody : theirs,
+                                 i * 16 + 16, mine, i * 16 + 16, 8, &ends[i]);
+        if (i == BAD)
+            unlucky = operation;
+        fake_post(ORIGIN, operation);
+    }
+    assert_true(fake_finish(60));
+    ops->poll_cq = poll_really;
+    uint64_t added = 0;
+    for (unsigned i = 0; i < N; i++) {
+        const bool by_next_row = times == 2 && i >= BAD;
+        if (i % 5 == 4) {
+            assert_done(&ends[i], by_next_row ? TUG_ERR_DEVICE : 0);
+            added += !by_next_row;
+        } else {
+            assert_done(&ends[i], 0);
+            if (!by_next_row)
+                assert_memory_equal(theirs_memory + i * 16 + 16, mine_memory + i * 16 + 16, 8);
+        }
+    }
+    assert_memory_equal(theirs_memory, &added, 8);
+    assert_int_equal(ORIGIN->verbs->cq_room, ORIGIN->verbs->cq_size);
+}
+
+void error_invalid(void **state) {
+    (void)state;
+    found_invalid(1);
+    assert_int_equal(ORIGIN->passed, 0);
+    found_invalid(2);
+    assert_int_equal(ORIGIN->passed, 10);
+}
+
 void error_out_of_memory_there(void **state) {
     (void)state;
     struct fake_end end;

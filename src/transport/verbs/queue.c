@@ -19,7 +19,8 @@
  *
  * After an error
  *   the requests before it on the sender are complete. If the peer refused it (NAK), it alone has
- *   failed: the peer has executed none of those behind it, and they start again on a new sender.
+ *   failed: the peer has executed none of those behind it, and they start again on a new sender, as
+ *   it does, too, if the peer found it invalid: keys, addresses and lengths have been checked here.
  *   Otherwise nobody knows what has been executed. Reads and writes, that one too, start again:
  *   nothing of the old sender arrives any more when the peer answers, since its old server is in
  *   error by then. If a new sender fails before it has done anything, or the device has, they start
@@ -605,9 +606,7 @@ static int status_of(enum ibv_wc_status status) {
     switch (status) {
     case IBV_WC_REM_ACCESS_ERR:
         return TUG_ERR_KEY;
-    case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_LOC_LEN_ERR:
-    case IBV_WC_LOC_QP_OP_ERR:
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
         return TUG_ERR_RANGE;
@@ -666,14 +665,15 @@ static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_
             pop(verbs, pair);
         end = last_slot(pair, pair->done);
     }
-    const bool refused =
-        why == IBV_WC_REM_ACCESS_ERR || why == IBV_WC_REM_INV_REQ_ERR || why == IBV_WC_REM_OP_ERR;
-    const bool again = !refused && status_of(why) == TUG_ERR_PEER;
+    /* it is not the operation's fault: Soft-RoCE says so of some writes that it has sent again */
+    const bool invalid = why == IBV_WC_REM_INV_REQ_ERR;
+    const bool refused = invalid || why == IBV_WC_REM_ACCESS_ERR || why == IBV_WC_REM_OP_ERR;
+    const bool again = invalid || (!refused && status_of(why) == TUG_ERR_PEER);
     if (!(tag & TUG_SLOT_MESSAGE) && !again)
         fail_oldest(verbs, pair, tag, end, status_of(why));
     pair->lost = !refused;
     break_sender(verbs, pair, refused ? ALL_AGAIN : again ? SAFE_AGAIN : NONE_AGAIN, TUG_ERR_PEER);
-    if (!refused)
+    if (invalid || !refused)
         count_failure(verbs, pair);
 }
 
