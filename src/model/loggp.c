@@ -160,13 +160,17 @@ static struct tug_transfer_speed measured_transfer(const struct tug_model_parame
                            (double)(speeds[1].bytes - speeds[0].bytes));
 }
 
+bool tug_is_crowded(const struct tug_model_parameters *parameters) {
+    return parameters->crowd > 1;
+}
+
 double tug_crowd(const struct tug_model_parameters *parameters) {
-    return parameters->crowd > 1 ? parameters->crowd : 1;
+    return tug_is_crowded(parameters) ? parameters->crowd : 1;
 }
 
 uint64_t tug_footprint(const struct tug_model_parameters *parameters, uint64_t bytes,
                        uint64_t ranks) {
-    return tug_crowd(parameters) > 1 ? bytes * ranks : bytes;
+    return tug_is_crowded(parameters) ? bytes * ranks : bytes;
 }
 
 struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
@@ -185,7 +189,7 @@ struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *par
         transfer.trip_s += far_s - transfer.interval_s;
         transfer.interval_s = far_s;
     }
-    if (tug_crowd(parameters) > 1 && transfer.handle_s < transfer.interval_s)
+    if (tug_is_crowded(parameters) && transfer.handle_s < transfer.interval_s)
         transfer.handle_s = transfer.interval_s;
     transfer.bytes = segment;
     return transfer;
@@ -233,10 +237,12 @@ static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_
  * they share; 0: they share none. */
 static double work_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
                      bool relays, const struct tug_model_parameters *parameters) {
-    const double nodes = shape->nodes, crowd = tug_crowd(parameters);
+    const double nodes = shape->nodes;
     const double messages = 2 * (nodes - 1) / (nodes * shape->ppn) * costs->handle_s;
     const double copies = shape->ppn > 1 && relays ? costs->alone_s : 0;
-    return crowd > 1 ? crowd * shape->pipelines * (messages + copies) : 0;
+    return tug_is_crowded(parameters)
+               ? tug_crowd(parameters) * shape->pipelines * (messages + copies)
+               : 0;
 }
 
 /* From one segment of every pipeline to the next: the longest of what the wires need, the
@@ -247,7 +253,7 @@ static double interval_s(const struct tug_tree_shape *shape, const struct segmen
                          bool relays, const struct tug_model_parameters *parameters) {
     const uint32_t holders = shape->ppn < shape->pipelines ? shape->ppn : shape->pipelines;
     const uint32_t held = (shape->pipelines + holders - 1) / holders;
-    const double copy_s = tug_crowd(parameters) > 1 ? costs->alone_s : costs->copy_s;
+    const double copy_s = tug_is_crowded(parameters) ? costs->alone_s : costs->copy_s;
     const double local_s = shape->ppn > 1 ? shape->pipelines * copy_s : 0;
     const double root_s = costs->handle_s * shape->sends + local_s;
     const double holder_s = costs->handle_s * held * (shape->fan + 1) + (relays ? local_s : 0);
@@ -289,7 +295,7 @@ static double fill_s(const struct tug_tree_shape *shape, const struct segment_co
 static double pipeline_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
                          uint64_t share, uint64_t segment, uint64_t bytes, bool relays,
                          const struct tug_model_parameters *parameters) {
-    const uint64_t rest = tug_crowd(parameters) > 1 ? share % segment : 0;
+    const uint64_t rest = tug_is_crowded(parameters) ? share % segment : 0;
     const uint64_t whole = (share - rest + segment - 1) / segment;
     const double pace_s = interval_s(shape, costs, relays, parameters);
     const double all_whole_s = fill_s(shape, costs) + (double)(whole - 1) * pace_s;

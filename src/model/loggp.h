@@ -59,6 +59,9 @@ struct tug_tree_shape {
 struct tug_tree_shape tug_tree_shape_of(const struct tug_places *places,
                                         enum tug_algorithm algorithm, uint32_t root);
 
+/* True if ranks share cores. */
+bool tug_is_crowded(const struct tug_model_parameters *parameters);
+
 /* Ranks that share a core, at least 1. */
 double tug_crowd(const struct tug_model_parameters *parameters);
 

@@ -528,7 +528,7 @@ static void share_cores(struct machine *machine) {
     const struct tug_places *places = machine->places;
     const double crowd = tug_crowd(machine->simulation->parameters);
     const double of_node = (double)places->nranks / places->nnodes / crowd;
-    if (crowd <= 1)
+    if (!tug_is_crowded(machine->simulation->parameters))
         return;
     machine->has_one_pool = of_node < 1;
     const double cores = machine->has_one_pool ? (double)places->nranks / crowd : of_node;
