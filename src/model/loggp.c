@@ -160,6 +160,10 @@ static struct tug_transfer_speed measured_transfer(const struct tug_model_parame
                            (double)(speeds[1].bytes - speeds[0].bytes));
 }
 
+static double most(double a, double b) {
+    return a > b ? a : b;
+}
+
 bool tug_is_crowded(const struct tug_model_parameters *parameters) {
     return parameters->crowd > 1;
 }
@@ -189,14 +193,12 @@ struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *par
         transfer.trip_s += far_s - transfer.interval_s;
         transfer.interval_s = far_s;
     }
-    if (tug_is_crowded(parameters) && transfer.handle_s < transfer.interval_s)
-        transfer.handle_s = transfer.interval_s;
+    if (tug_is_crowded(parameters)) {
+        transfer.handle_s = most(transfer.handle_s, transfer.interval_s);
+        transfer.trip_s = most(transfer.trip_s, transfer.handle_s);
+    }
     transfer.bytes = segment;
     return transfer;
-}
-
-static double most(double a, double b) {
-    return a > b ? a : b;
 }
 
 /* What one segment costs, wherever the time goes. */
@@ -225,29 +227,35 @@ static struct segment_costs costs_of(const struct tug_tree_shape *shape, uint64_
         .hop_s = transfer.trip_s + (shape->links - 1) * parameters->hop_s + parameters->turn_s,
         .handle_s = transfer.handle_s,
         .turn_s = parameters->turn_s,
-        /* where ranks share cores those that were served before are at work then */
+        /* where ranks share cores those that were served before are at work then, and a rank takes
+         * all that has come at its turn: about three messages need one */
         .late_s = most(transfer.handle_s, transfer.interval_s / parameters->engines) +
-                  parameters->turn_s / 2,
+                  parameters->turn_s / 3,
         .copy_s = share * copy_s,
         .alone_s = copy_s,
     };
+}
+
+/* Messages between nodes that the cores which ranks share carry at a time: each takes one at either
+ * end. */
+static double at_once(const struct tug_tree_shape *shape,
+                      const struct tug_model_parameters *parameters) {
+    return (double)shape->nodes * shape->ppn / tug_crowd(parameters) / 2;
 }
 
 /* What the processors of all ranks have to do for one segment of every pipeline, on the cores that
  * they share; 0: they share none. */
 static double work_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
                      bool relays, const struct tug_model_parameters *parameters) {
-    const double nodes = shape->nodes;
-    const double messages = 2 * (nodes - 1) / (nodes * shape->ppn) * costs->handle_s;
-    const double copies = shape->ppn > 1 && relays ? costs->alone_s : 0;
-    return tug_is_crowded(parameters)
-               ? tug_crowd(parameters) * shape->pipelines * (messages + copies)
-               : 0;
+    const double messages_s = (shape->nodes - 1) / at_once(shape, parameters) * costs->handle_s;
+    const double copies_s = shape->ppn > 1 && relays ? tug_crowd(parameters) * costs->alone_s : 0;
+    return tug_is_crowded(parameters) ? shape->pipelines * (messages_s + copies_s) : 0;
 }
 
 /* From one segment of every pipeline to the next: the longest of what the wires need, the
  * processor of the root, that of a rank that holds the ends of pipelines elsewhere, and, where
- * ranks share cores, those of all. relays: the other nodes put segments into their memory as they
+ * ranks share cores, those of all. There each node has to have its turn, too, and a rank one for
+ * every pipeline that it holds. relays: the other nodes put segments into their memory as they
  * come. */
 static double interval_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
                          bool relays, const struct tug_model_parameters *parameters) {
@@ -260,7 +268,7 @@ static double interval_s(const struct tug_tree_shape *shape, const struct segmen
     if (shape->depth == 0)
         return shape->ppn > 1 ? shape->pipelines * costs->copy_s : 0;
     const double all_s = work_s(shape, costs, relays, parameters);
-    const double turns = most(held, (double)shape->sends / shape->pipelines);
+    const double turns = most(held, (shape->nodes - 1) / at_once(shape, parameters));
     return most(most(costs->wire_s, root_s), most(holder_s, all_s)) + costs->turn_s * turns;
 }
 
@@ -284,9 +292,19 @@ static double one_engine_s(const struct tug_tree_shape *shape, const struct segm
            (rounds - 1) * pace_s + copies_s + last_s;
 }
 
+/* Segments that are sent to others before, on the way to the farthest node. Cores that ranks share
+ * have all those to carry that are not on this way. */
+static double late_of(const struct tug_tree_shape *shape,
+                      const struct tug_model_parameters *parameters) {
+    const double others = (double)shape->pipelines * (shape->nodes - 1) - shape->depth;
+    return tug_is_crowded(parameters) ? most(shape->late, others / at_once(shape, parameters))
+                                      : shape->late;
+}
+
 /* Until a segment has reached the farthest node. */
-static double fill_s(const struct tug_tree_shape *shape, const struct segment_costs *costs) {
-    return shape->depth * costs->hop_s + shape->late * costs->late_s;
+static double fill_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
+                     const struct tug_model_parameters *parameters) {
+    return shape->depth * costs->hop_s + late_of(shape, parameters) * costs->late_s;
 }
 
 /* Until the last of several segments, which may be a short one, has: it comes behind a whole one
@@ -298,12 +316,21 @@ static double pipeline_s(const struct tug_tree_shape *shape, const struct segmen
     const uint64_t rest = tug_is_crowded(parameters) ? share % segment : 0;
     const uint64_t whole = (share - rest + segment - 1) / segment;
     const double pace_s = interval_s(shape, costs, relays, parameters);
-    const double all_whole_s = fill_s(shape, costs) + (double)(whole - 1) * pace_s;
+    const double all_whole_s = fill_s(shape, costs, parameters) + (double)(whole - 1) * pace_s;
     if (rest == 0)
         return all_whole_s;
     const struct segment_costs last = costs_of(shape, bytes, rest, parameters);
     return most(all_whole_s + interval_s(shape, &last, relays, parameters),
-                (double)whole * pace_s + fill_s(shape, &last));
+                (double)whole * pace_s + fill_s(shape, &last, parameters));
+}
+
+/* The last segment, into the memory that a node shares and out of it. Where other nodes end at the
+ * same time on the cores that all share, no core is free to copy it in ahead: the copies of all
+ * ranks take as long in any order. */
+static double last_copies_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
+                            const struct tug_model_parameters *parameters) {
+    const bool others_end = shape->nodes > shape->depth + 1;
+    return costs->copy_s + (tug_is_crowded(parameters) && others_end ? 0 : costs->alone_s);
 }
 
 double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases phases, uint64_t bytes,
@@ -322,8 +349,8 @@ double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases pha
     if (shape->ppn == 1)
         return seconds;
     seconds += parameters->inside.latency_s;
-    if (relays) /* the last segment, in and out */
-        return seconds + costs.alone_s + costs.copy_s;
+    if (relays)
+        return seconds + last_copies_s(shape, &costs, parameters);
     struct segment_costs all = costs_of(shape, bytes, bytes, parameters);
     return seconds + 2 * parameters->inside.overhead_s + all.copy_s; /* signal, await, copy */
 }

@@ -71,7 +71,7 @@ uint64_t tug_footprint(const struct tug_model_parameters *parameters, uint64_t b
 
 /* What a segment takes between two nodes whose ranks have a core each, where so many bytes are
  * touched meanwhile. Where ranks share cores nothing but the processors carries data between them:
- * a message takes one for as long as it keeps the next from leaving. */
+ * a message takes one for as long as it keeps the next from leaving, and comes no sooner. */
 struct tug_transfer_speed tug_transfer_at(const struct tug_model_parameters *parameters,
                                           uint64_t segment, uint64_t footprint);
 

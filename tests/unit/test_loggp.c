@@ -110,7 +110,8 @@ static double predict(const struct tug_places *places, enum tug_algorithm algori
 }
 
 /* Ranks that share a core: what all processors have to do bounds a message of several segments, and
- * each message takes a turn; the ranks of a node are counted once. */
+ * the nodes wait for their turns one after another, but where there are cores for several messages
+ * at a time; the ranks of a node are counted once. */
 static void crowded(void **state) {
     (void)state;
     struct tug_model_parameters p = {.between = {3e-6, 1e-6, 0, 1e-9},
@@ -122,15 +123,15 @@ static void crowded(void **state) {
     struct tug_places chain = places_of(5, 1, "");
     assert_about(predict(&chain, TUG_CHAIN, TUG_RELAY, 1000, 1000, &p), 4 * 11e-6, 1e-9);
     /* four messages of 16 us at either end, by 5 ranks of whom two share a core */
-    const double work_s = 2 * 4 * 2 * 16e-6 / 5;
+    const double work_s = 2 * 4 * 2 * 16e-6 / 5, turns = 2 * 4 * 2 / 5.;
     assert_about(predict(&chain, TUG_CHAIN, TUG_RELAY, 64000, 16000, &p),
-                 4 * 26e-6 + 3 * (work_s + 5e-6), 1e-9);
+                 4 * 26e-6 + 3 * (work_s + turns * 5e-6), 1e-9);
     p.turn_s = 40e-6;
     assert_about(predict(&chain, TUG_CHAIN, TUG_RELAY, 64000, 16000, &p),
-                 4 * 61e-6 + 3 * (work_s + 40e-6), 1e-9);
+                 4 * 61e-6 + 3 * (work_s + turns * 40e-6), 1e-9);
     p.crowd = 1.1; /* no more than who has most to do needs: to receive one and to send one */
     assert_about(predict(&chain, TUG_CHAIN, TUG_RELAY, 64000, 16000, &p),
-                 4 * 61e-6 + 3 * (32e-6 + 40e-6), 1e-9);
+                 4 * 61e-6 + 3 * (32e-6 + 1.1 / 2 * turns * 40e-6), 1e-9);
     p.crowd = 2;
     tug_places_fini(&chain);
     struct tug_places node = places_of(1, 4, "");
@@ -140,6 +141,52 @@ static void crowded(void **state) {
     p.crowd = 4; /* of another node, too */
     assert_true(predict(&node, TUG_CHAIN, TUG_RELAY, 3000, 1000, &p) > 1.5 * node_s);
     tug_places_fini(&node);
+}
+
+/* Ranks that share a core: messages that are not on the way to the last node take the cores from
+ * those that are, as many at a time as there are pairs of cores. */
+static void crowded_trees(void **state) {
+    (void)state;
+    struct tug_model_parameters p = {.between = {3e-6, 1e-6, 0, 1e-9},
+                                     .inside = {2e-7, 1e-7, 0, 1e-10},
+                                     .engines = 1,
+                                     .copiers = 2,
+                                     .crowd = 2,
+                                     .turn_s = 30e-6};
+    struct tug_places four = places_of(4, 1, ""), eight = places_of(8, 1, "");
+    struct tug_places pairs = places_of(3, 2, "");
+    /* of three messages of a trip of 6 us, which takes a processor for 1 us, one is on no way */
+    assert_about(predict(&four, TUG_BINOMIAL, TUG_RELAY, 1000, 1000, &p),
+                 2 * 36e-6 + (1e-6 + 10e-6), 1e-9);
+    assert_about(predict(&eight, TUG_BINOMIAL, TUG_RELAY, 1000, 1000, &p),
+                 3 * 36e-6 + 4 / 2. * (1e-6 + 10e-6), 1e-9);
+    /* of nine messages, six: a third of the bytes each */
+    assert_about(predict(&four, TUG_TRINARY, TUG_RELAY, 3000, 1000, &p),
+                 3 * 36e-6 + 6 * (1e-6 + 10e-6), 1e-9);
+    /* two copies of 0.2 us on each node: the last of a chain has the cores, one of two has not */
+    assert_about(predict(&pairs, TUG_CHAIN, TUG_RELAY, 1000, 1000, &p), 2 * 36e-6 + 0.8e-6, 1e-9);
+    assert_about(predict(&pairs, TUG_BINOMIAL, TUG_RELAY, 1000, 1000, &p),
+                 36e-6 + (1e-6 + 10e-6) + 0.6e-6, 1e-9);
+    p.crowd = 1;
+    assert_about(predict(&four, TUG_BINOMIAL, TUG_RELAY, 1000, 1000, &p), 2 * 36e-6, 1e-9);
+    tug_places_fini(&four);
+    tug_places_fini(&eight);
+    tug_places_fini(&pairs);
+}
+
+/* Ranks that share a core: a processor is busy with a message for as long as it keeps the next from
+ * leaving, so it comes no sooner. */
+static void crowded_transfer(void **state) {
+    (void)state;
+    struct tug_model_parameters p = {
+        .crowd = 1, .ntransfers = 1, .transfers = {{1000, 10e-6, 25e-6, 2e-6}}};
+    struct tug_transfer_speed transfer = tug_transfer_at(&p, 1000, 0);
+    assert_about(transfer.trip_s, 10e-6, 1e-9);
+    assert_about(transfer.handle_s, 2e-6, 1e-9);
+    p.crowd = 2;
+    transfer = tug_transfer_at(&p, 1000, 0);
+    assert_about(transfer.trip_s, 25e-6, 1e-9);
+    assert_about(transfer.handle_s, 25e-6, 1e-9);
 }
 
 /* Where LogGP leaves nothing to interpretation. */
@@ -407,9 +454,9 @@ static void crowded_machine(void **state) {
         {1048576, TUG_BINOMIAL, TUG_RELAY, 1048576, 1324.0e-6},
         {1048576, TUG_TRINARY, TUG_RELAY, 524288, 1332.7e-6},
         {1048576, TUG_CHAIN, TUG_RELAY, 1048576, 1519.4e-6},
+        {4194304, TUG_TRINARY, TUG_RELAY, 524288, 4663.1e-6},
         {4194304, TUG_BINOMIAL, TUG_RELAY, 1048576, 4462.0e-6},
         {4194304, TUG_CHAIN, TUG_RELAY, 1048576, 5252.5e-6},
-        {4194304, TUG_TRINARY, TUG_RELAY, 524288, 4663.1e-6},
     };
     struct tug_model_parameters p;
     struct tug_places places = places_of(4, 1, "");
@@ -528,6 +575,8 @@ int main(void) {
         cmocka_unit_test(paper_reason),
         cmocka_unit_test(by_hand),
         cmocka_unit_test(crowded),
+        cmocka_unit_test(crowded_trees),
+        cmocka_unit_test(crowded_transfer),
         cmocka_unit_test(copy_speeds),
         cmocka_unit_test(transfers),
         cmocka_unit_test(chooses),
