@@ -17,7 +17,7 @@ usage: ./dev cluster [--hosts N] [--ranks N] [--only PATTERN] [--limit S] [--qui
   --quick         4 hosts of 2 ranks, and the programs that take a few seconds
   --growth MOST   instead: what start, windows, synchronisation, broadcasts, arrays and ACP cost in jobs of 8, 16, ... MOST
                   ranks on the hosts: report/growth.csv and report/growth.svg
-  --model         instead: each way to broadcast, by turns in one job, against what the model and the simulator say of it
+  --model         instead: each way to broadcast, by turns in three jobs, against what the model and the simulator say of it
   --faults N      instead: N jobs in which something breaks at a random moment; --only names the kind: kill, stop (2 or 10 s),
                   link (down for 1 or 30 s), shm (full), descriptors (none left), memory (an allocation fails)
   --seed S        the first job's seed (1), the next one's is S + 1; a seed decides the program, the fault and its moment
