@@ -89,6 +89,13 @@ static void print_context(struct table *table, uint64_t ranks, uint32_t active) 
     sum(table, "every context");
 }
 
+/* What a pool keeps: so many buffers, and small ones. */
+static void print_kept(struct table *table, size_t most, size_t packet) {
+    row_of(table, "packets kept for later, at most", most, packet, "packets");
+    row_of(table, "small ones, for answers, at most", TUG_SMALL_KEPT,
+           sizeof(struct tug_buffer) + TUG_SMALL_PACKET_BYTES, "packets");
+}
+
 static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     const size_t shm = tug_wire_shm_packet(), mpi = tug_wire_mpi_packet();
     const size_t tcp = tug_wire_tcp_packet(), all = tug_wire_tcp_footprint(ranks, 0);
@@ -99,17 +106,17 @@ static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     row(table, "wire", tug_wire_shm_footprint(0), "");
     row_of(table, "node's processes", NODE,
            (tug_wire_shm_footprint(NODE) - tug_wire_shm_footprint(0)) / NODE, "words");
-    row_of(table, "packets kept for later, at most", tug_pool_spare_most(shm), shm, "packets");
+    print_kept(table, tug_pool_spare_most(shm), shm);
     sum(table, "packets by shm");
     row(table, "receive buffers", tug_wire_mpi_footprint(), "always posted");
-    row_of(table, "packets kept for later, at most", tug_pool_spare_most(mpi), mpi, "packets");
+    print_kept(table, tug_pool_spare_most(mpi), mpi);
     sum(table, "packets by mpi");
     if (all == 0) /* so large a job goes by mpi */
         return;
     row(table, "addresses", all, "where the host goes by sockets");
     row_of(table, "peers in use", active, (tug_wire_tcp_footprint(ranks, active) - all) / active,
            "entries");
-    row_of(table, "packets kept for later, at most", tug_pool_spare_most(tcp), tcp, "packets");
+    print_kept(table, tug_pool_spare_most(tcp), tcp);
     sum(table, "packets by tcp");
     row(table, "receive buffer", endpoint, "once, for all contexts");
     row_of(table, "connected peers", active,
@@ -124,8 +131,7 @@ static void print_ofi(struct table *table, uint64_t ranks) {
         return;
     row_of(table, "addresses", ranks,
            (tug_wire_ofi_footprint(ranks) - tug_wire_ofi_footprint(0)) / ranks, "libfabric's");
-    row_of(table, "packets kept for later, at most", tug_pool_spare_most(packet), packet,
-           "packets");
+    print_kept(table, tug_pool_spare_most(packet), packet);
     sum(table, "packets by ofi");
     row(table, "receive buffers", tug_wire_ofi_endpoint_footprint(),
         "once, for all contexts; the provider's memory is not in it");
@@ -137,7 +143,7 @@ static void print_devices(struct table *table, uint32_t active) {
     if (tug_verbs_footprint((uint32_t)tug_settings.operations, active, &verbs)) {
         row(table, "verbs transport", verbs.view, "");
         row_of(table, "verbs peers in use", active, verbs.contacts / active, "entries");
-        row_of(table, "packets kept for later, at most", verbs.kept, verbs.packet, "packets");
+        print_kept(table, verbs.kept, verbs.packet);
         sum(table, "verbs");
         row(table, "device and queues", verbs.endpoint, "once, for all contexts");
         row(table, "packets' registered memory", verbs.messages, "where packets go by it");

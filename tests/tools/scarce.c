@@ -4,8 +4,9 @@
  * SCARCE_NTH=N: the N-th call of malloc, calloc, realloc or aligned_alloc from the library's code
  * returns NULL, in the process whose rank (PMI_RANK) is SCARCE_RANK. Others' allocations, the
  * host's among them, and later ones are served. Says so on standard error when it happens.
- * scarce_held() is what the library's code holds of such memory. From scarce_refuse(n) on its
- * allocations of n bytes fail, of 0: none does.
+ * scarce_held() is what the library's code holds of such memory, but for allocations of the sizes
+ * in SCARCE_APART=BYTES[,BYTES]. From scarce_refuse(n) on its allocations of n bytes fail, of 0:
+ * none does.
  */
 #define _GNU_SOURCE
 
@@ -16,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,6 +33,9 @@ void scarce_refuse(size_t bytes);
 static uintptr_t begin, end; /* the library's code */
 static _Atomic long left = LONG_MAX, held;
 static _Atomic size_t refused; /* bytes; 0: none */
+static size_t apart[2];        /* bytes; 0: none */
+
+#define ADDED 48 /* bytes that the allocator may add to what it is asked for */
 
 static int look(struct dl_phdr_info *info, size_t bytes, void *argument) {
     (void)bytes, (void)argument;
@@ -48,8 +53,10 @@ static int look(struct dl_phdr_info *info, size_t bytes, void *argument) {
 
 __attribute__((constructor)) static void prepare(void) {
     const char *nth = getenv("SCARCE_NTH"), *wanted = getenv("SCARCE_RANK");
-    const char *rank = getenv("PMI_RANK");
+    const char *rank = getenv("PMI_RANK"), *sizes = getenv("SCARCE_APART");
     (void)dl_iterate_phdr(look, NULL);
+    if (sizes != NULL)
+        (void)sscanf(sizes, "%zu,%zu", &apart[0], &apart[1]);
     if (nth == NULL || wanted == NULL || rank == NULL || strcmp(wanted, rank) != 0)
         return;
     atomic_store(&left, strtol(nth, NULL, 10));
@@ -80,9 +87,17 @@ long scarce_held(void) {
     return atomic_load(&held);
 }
 
+/* What counts of an allocation of so many bytes. */
+static long counts(size_t bytes) {
+    for (int i = 0; i < 2; i++)
+        if (apart[i] > 0 && bytes - apart[i] < ADDED)
+            return 0;
+    return (long)bytes;
+}
+
 static void *counted(void *memory, const void *caller) {
     if (memory != NULL && is_ours(caller))
-        atomic_fetch_add(&held, (long)malloc_usable_size(memory));
+        atomic_fetch_add(&held, counts(malloc_usable_size(memory)));
     return memory;
 }
 
@@ -103,7 +118,7 @@ void *realloc(void *memory, size_t bytes) {
     const size_t before = malloc_usable_size(memory);
     memory = counted(__libc_realloc(memory, bytes), caller);
     if (memory != NULL && is_ours(caller))
-        atomic_fetch_sub(&held, (long)before);
+        atomic_fetch_sub(&held, counts(before));
     return memory;
 }
 
@@ -114,6 +129,6 @@ void *aligned_alloc(size_t alignment, size_t bytes) {
 
 void free(void *memory) {
     if (memory != NULL && is_ours(__builtin_return_address(0)))
-        atomic_fetch_sub(&held, (long)malloc_usable_size(memory));
+        atomic_fetch_sub(&held, counts(malloc_usable_size(memory)));
     __libc_free(memory);
 }

@@ -6,8 +6,6 @@
 
 #define SPARE_MOST ((size_t)1 << 20) /* bytes a pool keeps for later */
 
-#define SMALL_KEPT 4u /* small buffers that nobody is owed */
-
 static struct tug_buffer *make(uint32_t bytes) {
     struct tug_buffer *buffer = malloc(sizeof(*buffer) + bytes);
     if (buffer != NULL)
@@ -85,7 +83,7 @@ bool tug_pool_owe(struct tug_pool *pool, uint32_t n) {
 
 void tug_pool_settle(struct tug_pool *pool, uint32_t n) {
     pool->nowed -= n;
-    while (pool->nsmall > pool->nowed + SMALL_KEPT)
+    while (pool->nsmall > pool->nowed + TUG_SMALL_KEPT)
         free(get(&pool->small, &pool->nsmall));
 }
 
@@ -94,7 +92,7 @@ void tug_pool_give(struct tug_pool *pool, struct tug_buffer *buffer) {
     if (buffer->served != NULL)
         buffer->served->serving--;
     if (buffer->bytes < pool->bytes) {
-        if (pool->nsmall < pool->nowed + SMALL_KEPT)
+        if (pool->nsmall < pool->nowed + TUG_SMALL_KEPT)
             put(&pool->small, &pool->nsmall, buffer);
         else
             free(buffer);

@@ -60,6 +60,7 @@ struct tug_pool {
 /* A packet of a small buffer: an answer to a call, whose size is the callee's word, fits. */
 #define TUG_SMALL_PACKET_BYTES                                                                     \
     (sizeof(struct tug_packet_header) + sizeof(struct tug_record_head) + 8 + TUG_AM_MAX_PAYLOAD)
+#define TUG_SMALL_KEPT 4u /* small buffers, at most, while nobody is owed one */
 
 /* A buffer with an empty packet. NULL: no memory. */
 struct tug_buffer *tug_pool_take(struct tug_pool *pool);
