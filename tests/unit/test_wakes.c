@@ -413,6 +413,46 @@ static void end_posting(void) {
     tug_stats_on = false;
 }
 
+static bool mail_leave_inside(struct tug_service *service, bool *left) {
+    (void)service;
+    *left = true;
+    return false;
+}
+
+/* Of a thread that holds the baton: so the offload thread cannot look meanwhile. */
+static uint64_t wakes_by_looks(unsigned n) {
+    const _Atomic uint64_t *wakes = &tug_stat_values[TUG_STAT_OFFLOAD_WAKES];
+    const uint64_t before = atomic_load(wakes);
+    for (unsigned i = 0; i < n; i++) {
+        (void)tug_services_poll_inside(&tug_engine, &mail.service);
+        check_sleep_us(2 * TUG_TICK_NS / 1000);
+    }
+    return atomic_load(wakes) - before;
+}
+
+/* What a look from inside the host leaves to the offload thread wakes it, and ends its reliance on
+ * who looks; more such looks do not wake it again before it has looked. */
+static void what_is_left_from_inside_wakes_it_once(void **state) {
+    (void)state;
+    struct tug_ticket ticket;
+    open_mail(&mail.bell, -1);
+    mail.service.poll_inside = mail_leave_inside;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    tug_stats_on = true;
+    tug_engine_serve(&mail.service);
+    CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
+    assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_BATON);
+    tug_lease_set(&tug_engine.news, TUG_LEASE_FRESH);
+    const uint64_t first = wakes_by_looks(1), until = atomic_load(&tug_engine.news.until);
+    const uint64_t others = wakes_by_looks(20);
+    tug_engine_leave();
+    assert_int_equal(first, 1);
+    assert_int_equal(until, 0);
+    assert_int_equal(others, 0);
+    tug_engine_unserve(&mail.service);
+    tug_stats_on = false;
+}
+
 static void what_is_out_wakes_it_only_where_its_news_do_not(void **state) {
     (void)state;
     begin_posting();
@@ -544,6 +584,7 @@ int main(void) {
         CASE(who_leaves_others_waiting_wakes_nobody),
         CASE(who_soon_looks_again_wakes_nobody),
         CASE(who_cannot_look_after_all_from_inside_does_not_say_so),
+        CASE(what_is_left_from_inside_wakes_it_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,19 +28,18 @@ tug_mpi_test(inside RANKS 4 NODES one tcp WAYS tug)
 tug_mpi_test(inside RANKS 4 NODES two WAYS tug ENV UCX_TLS=tcp,self)
 tug_mpi_test(inside.threads ARGS threads RANKS 2 NODES one tcp)
 tug_mpi_test(inside.threads ARGS threads RANKS 3 NODES one tcp WAYS tug)
-tug_mpi_script(inside.used taken.sh 2 FIRST inside_rounds 10 --way tug)
+# by packets: the other is needed
+tug_mpi_script(inside.used taken.sh 2 FIRST inside_rounds 10 --way tug ARGS used ENV TUGBOAT_TRANSPORTS=self,shm)
 tug_mpi_script(inside.used.tcp taken.sh 2 FIRST inside_rounds 10 --way tug
-    ENV MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self)
+    ARGS used ENV MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self)
 tug_mpi_script(inside.after.tcp taken.sh 2 FIRST inside_rounds 10 --way tug
-    ARGS after ENV MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self)
+    ARGS after used ENV MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self)
 # Ranks that are bound to a core each do not share it: one that waits looks, as it does where no rank is bound. Twice as
 # many share.
-tug_mpi_script(inside.bound taken.sh 2 FIRST inside_rounds 10 --way tug --bind core)
+tug_mpi_script(inside.bound taken.sh 2 FIRST inside_rounds 10 --way tug --bind core ARGS used
+    ENV TUGBOAT_TRANSPORTS=self,shm)
 tug_mpi_test(inside.cores RANKS 2 WAYS host tug OPTIONS --bind core)
 tug_mpi_test(inside.cores RANKS 4 WAYS tug OPTIONS --bind core)
-# What is left to the offload thread wakes it once, not at every look.
-tug_mpi_script(inside.wakes.tcp taken.sh 2 FIRST offload_wakes 0-1000 --way tug
-    ENV MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self)
 
 # A rank that has used the library and now does something else costs no CPU.
 tug_mpi_test(idle RANKS 1 2 4)
