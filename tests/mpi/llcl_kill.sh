@@ -22,6 +22,8 @@ pattern='*tug*'
 [ -z "${LLCL_KILL_INSIDE:-}" ] || pattern='*'
 ours() { find /dev/shm -type f -name "$pattern" 2> /dev/null | sort; }
 
+# known by it: other tests may run the same program meanwhile
+export LLCL_KILL_JOB=$$.$EPOCHREALTIME
 before=$(ours)
 start=$(date +%s%N)
 timeout -k 5 "$patience" "$here/run_mpi.sh" --way host "$@" > "$output" 2>&1
@@ -40,9 +42,10 @@ left=$(comm -13 <(echo "$before") <(ours))
 [ -z "$left" ] || fail "left in /dev/shm: $left"
 program=$(realpath "${!#}")
 running() {
-    local exe
-    for exe in /proc/[0-9]*/exe; do
-        [ "$(readlink "$exe" 2> /dev/null)" != "$program" ] || echo "${exe//[^0-9]/}"
+    local process
+    for process in /proc/[0-9]*; do
+        [ "$(readlink "$process/exe" 2> /dev/null)" = "$program" ] &&
+            grep -qzxF "LLCL_KILL_JOB=$LLCL_KILL_JOB" "$process/environ" 2> /dev/null && echo "${process##*/}"
     done
 }
 for _ in $(seq 300); do
