@@ -24,6 +24,10 @@
 
 #define NAME_BYTES 64 /* behind the chunk: its name, from node rank 0 for all */
 
+static size_t page_up(size_t bytes) {
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
 /* Takes the node's shared memory from the host. */
 static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_once,
                 const char *what) {
@@ -55,7 +59,7 @@ static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_on
 static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at_once,
                                     const char *what) {
     struct tug_chunk *chunk = calloc(1, sizeof(*chunk));
-    bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+    bytes = page_up(bytes);
     if (!tug_all_agree(team->comm, chunk != NULL && (team->node_rank != 0 ||
                                                      tug_shm_has_room(bytes + NAME_BYTES, what)))) {
         free(chunk);
@@ -221,7 +225,7 @@ void tug_block_begin(struct tug_chunk *block) {
  * for it alone takes 0.2 ms. NULL: it needs one. The same answer on all ranks. */
 static struct tug_chunk *carve(struct tug_team *team, size_t bytes) {
     struct tug_chunk *chunk = team->chunks;
-    const size_t begin = chunk != NULL ? (chunk->used + PAGE - 1) / PAGE * PAGE : 0;
+    const size_t begin = chunk != NULL ? page_up(chunk->used) : 0;
     if (team->carved || bytes > BLOCK_LEAST || chunk == NULL || begin + bytes > chunk->bytes)
         return NULL;
     struct tug_chunk *block = calloc(1, sizeof(*block));

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/system_page.h"
 #include "check.h"
 #include "node/cma.h"
 #include "tugboat/tugboat.h"
@@ -92,7 +93,7 @@ static int start_peer(void **state) {
     interrupts = 0;
     at_most = 0;
     calls = 0;
-    page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    page_bytes = tug_page_bytes();
     theirs =
         mmap(NULL, PAGES * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (theirs == MAP_FAILED || pipe(to_child) != 0 || pipe(from_child) != 0)
