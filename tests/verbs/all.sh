@@ -94,7 +94,7 @@ cases() {
         for way in ${ways//,/ }; do for n in ${ranks//,/ }; do for h in ${hosts//,/ }; do
             [ "$n" -ge "$h" ] || continue
             [[ ! $program =~ ^(acp_relay|gas_turns)$ || $n -gt 2 ]] || continue # there is a third rank
-            [[ $program != rma_fence || $n -le 4 ]] || continue  # by its own limit
+            [[ ! $program =~ ^rma_(fence|derived)$ || $n -le 4 ]] || continue # by its own limit
             [[ $program != rma_packets || $n -eq 2 ]] || continue # between two
             # without the library nothing goes by the cables
             if [[ $way = off || $way = host ]] && [ "$h" != "${hosts%%,*}" ]; then continue; fi
