@@ -109,17 +109,19 @@ static double predict(const struct tug_places *places, enum tug_algorithm algori
     return tug_model_predict(places, &plan, 1, parameters);
 }
 
+static const struct tug_model_parameters two_to_a_core = {.between = {3e-6, 1e-6, 0, 1e-9},
+                                                          .inside = {2e-7, 1e-7, 0, 1e-10},
+                                                          .engines = 1,
+                                                          .copiers = 2,
+                                                          .crowd = 2,
+                                                          .turn_s = 5e-6};
+
 /* Ranks that share a core: what all processors have to do bounds a message of several segments, and
  * the nodes wait for their turns one after another, but where there are cores for several messages
  * at a time; the ranks of a node are counted once. */
 static void crowded(void **state) {
     (void)state;
-    struct tug_model_parameters p = {.between = {3e-6, 1e-6, 0, 1e-9},
-                                     .inside = {2e-7, 1e-7, 0, 1e-10},
-                                     .engines = 1,
-                                     .copiers = 2,
-                                     .crowd = 2,
-                                     .turn_s = 5e-6};
+    struct tug_model_parameters p = two_to_a_core;
     struct tug_places chain = places_of(5, 1, "");
     assert_about(predict(&chain, TUG_CHAIN, TUG_RELAY, 1000, 1000, &p), 4 * 11e-6, 1e-9);
     /* four messages of 16 us at either end, by 5 ranks of whom two share a core */
@@ -147,12 +149,8 @@ static void crowded(void **state) {
  * those that are, as many at a time as there are pairs of cores. */
 static void crowded_trees(void **state) {
     (void)state;
-    struct tug_model_parameters p = {.between = {3e-6, 1e-6, 0, 1e-9},
-                                     .inside = {2e-7, 1e-7, 0, 1e-10},
-                                     .engines = 1,
-                                     .copiers = 2,
-                                     .crowd = 2,
-                                     .turn_s = 30e-6};
+    struct tug_model_parameters p = two_to_a_core;
+    p.turn_s = 30e-6;
     struct tug_places four = places_of(4, 1, ""), eight = places_of(8, 1, "");
     struct tug_places pairs = places_of(3, 2, "");
     /* of three messages of a trip of 6 us, which takes a processor for 1 us, one is on no way */

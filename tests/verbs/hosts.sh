@@ -92,5 +92,6 @@ for ((h = 0; h < hosts; h++)); do
     lost=$(cat "/sys/class/infiniband/rxe_h$h/ports/1/hw_counters/send_err")
     [ "$again$lost" = 00 ] || echo "rxe_h$h: $again times sent again, $lost packets not sent"
 done
-! dmesg | grep 'WARNING.*rxe_completer' || echo "Soft-RoCE told a request complete that has failed (above: its kernel's own warning)"
+! dmesg | grep 'WARNING.*rxe_completer' ||
+    echo "since this machine started Soft-RoCE has told a request complete that had failed (above: its kernel says so once)"
 exit $status
