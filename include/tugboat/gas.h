@@ -102,8 +102,9 @@ struct tug_array_params {
     size_t page_bytes;    /* a multiple of 8 from 64 to 2^30; powers of two are a little faster */
     enum tug_placement placement;
     size_t pages_most;  /* most pages that one process may own at once; 0: twice its share of
-                           size_most, plus 64. Pages take memory when they come. Where a network
-                           card registers memory, all of it is taken at creation. */
+                           size_most, plus 64. Pages take memory when they come; where a network
+                           card locks memory, in pieces of 1 MiB, or a 64th of pages_most
+                           if that is more, once a process elsewhere uses one of their pages. */
     size_t places;      /* number of places of other processes' pages to remember; 0: 4096 */
     size_t copies_most; /* number of pages in the read cache, see below; 0: no read cache */
     /* Returns the home of a page, from 0 to nranks - 1; NULL: page % nranks. All processes pass

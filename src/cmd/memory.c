@@ -177,6 +177,7 @@ static void print_array(uint64_t ranks, uint32_t active) {
     row_of(&table, "others' pools in use", active, array.pool, "keys and addresses");
     row_of(&table, "others' pages, by default", TUG_ARRAY_PLACES, array.entry, "places");
     print_bytes("and for each array", table.part + array.bare, "beside its context");
+    row(&table, "and for each further part of a pool in use", array.part, "of 64, or 1 MiB");
     row(&table, "and for each page with room here", array.entry + array.slot, "place");
     row(&table, "and for each page whose home it is", array.record, "record");
     row(&table, "and if the peers in use know that page", tug_rankset_bytes(ranks, active), "list");

@@ -348,7 +348,7 @@ static int try_hold(struct tug_array *array, size_t page, void **address) {
 }
 
 int tug_array_hold(tug_array *array, size_t page, void **address) {
-    struct tug_page_slot place;
+    struct tug_page_place place;
     struct wanted wanted = {.kind = TUG_ORDER_HOLD, .buffer = &place};
     int status = whole_page(array, page, &wanted);
     if (status != 0 || address == NULL)
@@ -360,7 +360,7 @@ int tug_array_hold(tug_array *array, size_t page, void **address) {
         status = carry_out(array, wanted);
         if (status != 0)
             return status;
-        if (place.owner != array->rank)
+        if (place.owner != (int)array->rank)
             return TUG_ERR_STATE;
     }
 }
@@ -401,18 +401,14 @@ bool tug_array_next(tug_array *array, struct tug_local_page *it) {
 /* ---- places ---- */
 
 int tug_array_locate(tug_array *array, size_t page, struct tug_page_place *result) {
-    struct tug_page_slot place = {0};
+    struct tug_page_place place;
     struct wanted wanted = {.kind = TUG_ORDER_LOCATE, .buffer = &place};
     int status = whole_page(array, page, &wanted);
     if (status != 0 || result == NULL)
         return TUG_ERR_INVALID;
     status = carry_out(array, wanted);
     if (status == 0)
-        *result = (struct tug_page_place){.owner = (int)place.owner,
-                                          .home = (int)tug_array_home(array, page).rank,
-                                          .generation = place.generation,
-                                          .key = array->pools[place.owner]->key,
-                                          .offset = place.slot * array->page_bytes};
+        *result = place;
     return status;
 }
 

@@ -118,6 +118,14 @@ static bool agree_on(struct tug_array *array, const struct tug_array_params *par
     return tug_array_alike(array, facts, TUG_ARRAY_FACTS) && facts[0] != 0;
 }
 
+/* The parts that cards are told of. */
+static void cut_pool(struct tug_array *array) {
+    const size_t least = (TUG_POOL_PART_LEAST - 1) / array->page_bytes + 1;
+    const size_t share = (array->nslots - 1) / TUG_POOL_PARTS + 1;
+    array->part_slots = (uint32_t)(least > share ? least : share);
+    array->nparts = (uint32_t)((array->nslots - 1) / array->part_slots + 1);
+}
+
 /* What follows from the parameters. False: they do not fit together. */
 static bool measure(struct tug_array *array, const struct tug_array_params *params) {
     array->rank = (uint32_t)tug_context_rank(array->context);
@@ -137,6 +145,7 @@ static bool measure(struct tug_array *array, const struct tug_array_params *para
     const size_t last = (array->npages_most - 1) / array->nranks + 1;
     size_t most = params->pages_most != 0 ? params->pages_most : 2 * last + SPARE_SLOTS;
     array->nslots = most < array->npages_most ? most : array->npages_most;
+    cut_pool(array);
     return array->nslots >= share && array->nslots < UINT32_MAX;
 }
 
@@ -154,7 +163,8 @@ struct tug_array_footprint tug_array_footprint(uint32_t noperations) {
         .norders = count_orders(noperations),
         .order = sizeof(struct tug_order) + sizeof(uint32_t),
         .pointer = sizeof(struct tug_array_pool *),
-        .pool = sizeof(struct tug_array_pool),
+        .pool = sizeof(struct tug_array_pool) + sizeof(void *) + sizeof(struct tug_pool_part),
+        .part = sizeof(void *) + sizeof(struct tug_pool_part),
         .entry = sizeof(struct tug_page) + sizeof(struct tug_page *),
         .slot = sizeof(*(struct tug_array){0}.free_slots) + sizeof(*(struct tug_array){0}.real),
         .record = tug_home_footprint(),

@@ -64,7 +64,7 @@ enum tug_gas_call {
     TUG_CALL_FETCH,
     TUG_CALL_CHANGE,
     TUG_CALL_FREE,
-    TUG_CALL_POOL, /* the key of the pool, to whoever uses a page there for the first time */
+    TUG_CALL_POOL, /* the key of a part of the pool, to whoever uses a page there first */
     TUG_CALL_KINDS
 };
 
@@ -91,6 +91,12 @@ struct tug_message { /* stop, fetch, free: the place it leaves; change: the new 
 struct tug_fetched {
     int32_t status;
     uint32_t slot;
+};
+
+/* Pool: what the key names, from which slot on. */
+struct tug_pool_key {
+    struct tug_key key;
+    uint64_t first;
 };
 
 /* Who takes one of these kinds. Holder only. */
@@ -132,7 +138,8 @@ struct tug_order {
     enum tug_order_kind kind;
     int status; /* the first thing that went wrong */
     size_t index, bytes;
-    void *buffer;          /* GET: to; PUT: from; FETCH: the result, or NULL; others: the place */
+    void *buffer;          /* GET: to; PUT: from; FETCH: the result, or NULL;
+                              LOCATE, HOLD: to the place */
     uint64_t operand;      /* FETCH: the operation's operand */
     enum tug_atomic_op op; /* FETCH: the operation */
     uint32_t to;           /* MOVE: the process that shall own the page */
@@ -146,17 +153,28 @@ struct tug_order {
 
 /* ---- the array ---- */
 
+/* A network card pins what it is told of. So it is told of a pool in parts, each when a process
+ * that cannot map it uses a page there for the first time. */
+#define TUG_POOL_PARTS 64                     /* at most */
+#define TUG_POOL_PART_LEAST ((size_t)1 << 20) /* bytes, but of the last */
+
 enum tug_pool_state { TUG_POOL_UNKNOWN, TUG_POOL_ASKED, TUG_POOL_KNOWN };
 
-/* The pool of one process, of which this one has used pages. Holder only. */
-struct tug_array_pool {
-    struct tug_key key;
-    unsigned char *mapped; /* in this process, or NULL */
+/* A part of a pool, of which this process has used pages. Holder only. */
+struct tug_pool_part {
+    struct tug_pool_key at;
     enum tug_pool_state state;
     int status;                   /* once it is known: 0, or why there is no key */
     struct tug_deferred *waiting; /* for the key */
     struct tug_array *array;
-    struct tug_array_pool *next; /* of all */
+};
+
+/* The pool of one process, of which this one has used pages. Holder only. */
+struct tug_array_pool {
+    unsigned char *mapped;        /* in this process, or NULL */
+    struct tug_pool_key whole;    /* if it is mapped */
+    struct tug_pool_part **parts; /* [nparts]; NULL: none is known */
+    struct tug_array_pool *next;  /* of all */
 };
 
 #define TUG_RUNS 4 /* may be coming at once */
@@ -217,8 +235,10 @@ struct tug_array {
     _Atomic bool used_here; /* memory in reach, since the last access elsewhere (follow.c) */
     struct tug_pages pages;
 
-    tug_registration *pool; /* slots of page_bytes each */
+    tug_registration *pool; /* slots of page_bytes each; no card is told of it */
     size_t nslots;
+    uint32_t part_slots, nparts;
+    tug_registration *registered[TUG_POOL_PARTS]; /* the parts that one may know, or NULL */
     struct tug_array_pool **pools; /* [nranks]; NULL: nothing is known; holder only */
     struct tug_array_pool *first_pool;
     size_t wants_at;      /* behind each pool's slots: a word a page whose home is there */
@@ -293,6 +313,7 @@ struct tug_array_footprint {
     uint32_t norders;
     size_t order;
     size_t pointer, pool; /* bytes for each rank, and for each whose pages are used */
+    size_t part;          /* bytes more for each other part of such a pool */
     size_t entry;         /* bytes for a page that there is room for here, or that is elsewhere and
                              remembered */
     size_t slot;          /* bytes more for one that there is room for here */
@@ -329,9 +350,24 @@ int tug_array_find_homes(struct tug_array *array, const struct tug_array_params 
 
 /* ---- pools.c ---- */
 
-/* Is the pool of that process known, or lost (*status)? If not it is being asked for, and the work
+/* Is the memory of that place known, or lost (*status)? If not it is being asked for, and the work
  * is run again when that is over. Holder only. */
-bool tug_pool_find(struct tug_array *array, uint32_t rank, struct tug_deferred *work, int *status);
+bool tug_pool_find(struct tug_array *array, const struct tug_page_slot *place,
+                   struct tug_deferred *work, int *status);
+
+/* Bytes from `offset` on of the page in that place, whose memory is known. Holder only. */
+struct tug_remote_address tug_pool_there(const struct tug_array *array,
+                                         const struct tug_page_slot *place, size_t offset);
+
+/* A slot of this process, for what comes from that one. Holder only. */
+struct tug_local_address tug_pool_here(struct tug_array *array, uint32_t from, uint32_t slot);
+
+/* May the slot's memory be given back to the system: does no card know it? Holder only. */
+bool tug_pool_is_loose(const struct tug_array *array, uint32_t slot);
+
+/* Cards forget the parts in which no slot is used, here and at all others: everybody asks again.
+ * The program's thread; nothing is under way, and it calls before anybody uses a page again. */
+void tug_pools_forget(struct tug_array *array);
 
 /* Makes this process's pool, with memory for its first pages, and meets those of its node.
  * Collective: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
@@ -370,6 +406,9 @@ void tug_slot_give(struct tug_array *array, uint32_t slot);
 
 /* Gives the memory of all free slots back to the system, where that can be done. Holder only. */
 void tug_slots_trim(struct tug_array *array);
+
+/* How many slots are used of each part of the pool. Holder only. */
+void tug_slots_count(const struct tug_array *array, uint32_t used[TUG_POOL_PARTS]);
 
 static inline unsigned char *tug_slot_address(const struct tug_array *array, uint32_t slot) {
     return tug_pool_mapped(array, array->rank) + slot * array->page_bytes;

@@ -55,7 +55,18 @@ static void drop_all(void *argument) {
         if (page != TUG_NO_PAGE && page >= resize->npages)
             drop(array, entry);
     }
+}
+
+static void trim(void *array) {
     tug_slots_trim(array);
+}
+
+/* Pages from `npages` on, and their memory. */
+static void let_go(struct tug_array *array, uint64_t npages) {
+    struct resize resize = {.array = array, .npages = npages};
+    tug_engine_call(drop_all, &resize);
+    tug_pools_forget(array);
+    tug_engine_call(trim, array);
 }
 
 /* What is behind the end of the last page is zeros when the array grows again. */
@@ -76,8 +87,7 @@ int tug_array_shrink(tug_array *array, size_t bytes) {
     if (!tug_array_agree(array, atomic_load(&array->holds) == 0))
         return TUG_ERR_STATE;
     (void)tug_array_invalidate(array, bytes, array->bytes - bytes);
-    struct resize resize = {.array = array, .npages = tug_array_page(array, bytes - 1) + 1};
-    tug_engine_call(drop_all, &resize);
+    let_go(array, tug_array_page(array, bytes - 1) + 1);
     clear_rest(array, bytes);
     set_size(array, bytes);
     (void)tug_array_agree(array, true); /* nobody uses what others have not done with */
@@ -122,8 +132,7 @@ int tug_array_grow(tug_array *array, size_t bytes) {
     struct resize resize = {.array = array, .npages = tug_array_page(array, bytes - 1) + 1};
     tug_engine_call(come_all, &resize);
     if (!tug_array_agree(array, resize.done)) { /* as it was */
-        resize.npages = array->npages;
-        tug_engine_call(drop_all, &resize);
+        let_go(array, array->npages);
         return tug_array_agree(array, true) ? TUG_ERR_NO_MEMORY : TUG_ERR_MPI;
     }
     set_size(array, bytes);

@@ -216,19 +216,17 @@ static struct part part_of(const struct tug_task *task) {
 }
 
 static struct tug_remote_address remote(const struct tug_page *entry, size_t offset) {
-    const struct tug_array *array = entry->array;
-    return (struct tug_remote_address){&array->pools[entry->place.owner]->key,
-                                       entry->place.slot * array->page_bytes + offset};
+    return tug_pool_there(entry->array, &entry->place, offset);
 }
 
 static struct tug_local_address local(const struct tug_array *array, const void *address) {
     return (struct tug_local_address){tug_context_everything(array->context), (uintptr_t)address};
 }
 
-/* Is the pool of the page's owner known? If not, something else goes on. */
+/* Is the memory that holds the page known? If not, something else goes on. */
 static bool reach(const struct tug_page *entry, struct tug_task *task) {
     int status;
-    if (!tug_pool_find(entry->array, entry->place.owner, again(task), &status))
+    if (!tug_pool_find(entry->array, &entry->place, again(task), &status))
         return false;
     if (status != 0)
         go_on(task, status);
@@ -359,7 +357,13 @@ static bool do_locate(struct tug_page *entry, struct tug_task *task) {
         return ask(entry, task, TUG_CALL_ASK, true);
     if (!reach(entry, task))
         return false;
-    *(struct tug_page_slot *)task->order->buffer = entry->place;
+    const struct tug_remote_address there = remote(entry, 0);
+    *(struct tug_page_place *)task->order->buffer =
+        (struct tug_page_place){.owner = (int)entry->place.owner,
+                                .home = (int)tug_array_home(entry->array, task->page).rank,
+                                .generation = entry->place.generation,
+                                .key = *there.key,
+                                .offset = there.offset};
     return true;
 }
 
@@ -501,7 +505,7 @@ static void run_fetch(struct tug_deferred *work) {
     entry->coming = true;
     fetch->entry = entry;
     int status;
-    if (!tug_pool_find(array, place->owner, work, &status))
+    if (!tug_pool_find(array, place, work, &status))
         return;
     if (status != 0) {
         fetched(fetch, status);
@@ -509,8 +513,8 @@ static void run_fetch(struct tug_deferred *work) {
     }
     const struct tug_read_params read = {
         .src_proc = (int)place->owner,
-        .src_raddr = {&array->pools[place->owner]->key, place->slot * array->page_bytes},
-        .dest_laddr = {array->pool, fetch->fetched.slot * array->page_bytes},
+        .src_raddr = tug_pool_there(array, place, 0),
+        .dest_laddr = tug_pool_here(array, place->owner, fetch->fetched.slot),
         .size_in_bytes = array->page_bytes,
         .on_complete = {fetched, fetch}};
     if (!tug_try_read_async(array->context, &read))

@@ -1,11 +1,15 @@
 /* Pools: the memory of the pages of one process each.
  *
- * This process's own, and those of its node, are known from the beginning. The key of any other is
- * asked for when a page that is there is used for the first time: an array costs memory for the
- * processes whose pages it uses. The pointers to them are of zero pages, most of which never become
- * memory.
+ * This process's own, and those of its node, are known from the beginning: they are mapped as
+ * wholes, and no network card is told of them. Of any other pool a page is reached by the key of
+ * the part that it lies in (array.h), which is asked for when a page there is used for the first
+ * time: the owner tells its card of that part then. So an array costs memory for the processes, and
+ * their parts, whose pages it uses, and a card pins no more than that. The pointers to pools are of
+ * zero pages, most of which never become memory.
  *
- * Threading: open and close: the program's thread; the rest: the holder of the baton.
+ * A part that no card will know is reached by the key of the whole pool, in packets.
+ *
+ * Threading: open, forget and close: the program's thread; the rest: the holder of the baton.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,20 +29,87 @@ static struct tug_array_pool *pool_of(struct tug_array *array, uint32_t rank) {
     pool = calloc(1, sizeof(*pool));
     if (pool == NULL)
         return NULL;
-    pool->array = array;
     pool->next = array->first_pool;
     array->first_pool = array->pools[rank] = pool;
     return pool;
 }
 
-/* ---- keys of others ---- */
+/* Of that process's pool, made if need be. NULL: no memory. */
+static struct tug_pool_part *part_of(struct tug_array *array, struct tug_array_pool *pool,
+                                     uint32_t number) {
+    if (pool->parts == NULL)
+        pool->parts = calloc(array->nparts, sizeof(struct tug_pool_part *));
+    if (pool->parts == NULL)
+        return NULL;
+    struct tug_pool_part *part = pool->parts[number];
+    if (part == NULL)
+        part = calloc(1, sizeof(*part));
+    if (part != NULL)
+        part->array = array;
+    pool->parts[number] = part;
+    return part;
+}
+
+/* Memory that is mapped goes by itself, but for atomics where those of cards count. */
+static bool goes_mapped(const struct tug_array *array, const struct tug_array_pool *pool) {
+    return pool->mapped != NULL && array->cpu_atomics;
+}
+
+/* ---- this process's own ---- */
+
+/* The part, and cards are told of it, if they can be. NULL: no memory. */
+static struct tug_pool_part *tell_of(struct tug_array *array, uint32_t number) {
+    const size_t bytes = array->part_slots * array->page_bytes;
+    const size_t begin = number * bytes, end = array->nslots * array->page_bytes;
+    struct tug_array_pool *pool = array->pools[array->rank];
+    struct tug_pool_part *part = part_of(array, pool, number);
+    if (part == NULL || part->state == TUG_POOL_KNOWN)
+        return part;
+    part->at = pool->whole;
+    part->state = TUG_POOL_KNOWN;
+    if (tug_mem_register(array->context, pool->mapped + begin,
+                         bytes < end - begin ? bytes : end - begin,
+                         &array->registered[number]) == 0) {
+        tug_mem_key(array->registered[number], &part->at.key);
+        part->at.first = (uint64_t)number * array->part_slots;
+    }
+    return part;
+}
+
+struct tug_local_address tug_pool_here(struct tug_array *array, uint32_t from, uint32_t slot) {
+    const uint32_t number = slot / array->part_slots;
+    const struct tug_pool_part *part =
+        goes_mapped(array, array->pools[from]) ? NULL : tell_of(array, number);
+    if (part == NULL || array->registered[number] == NULL)
+        return (struct tug_local_address){array->pool, slot * array->page_bytes};
+    return (struct tug_local_address){array->registered[number],
+                                      (slot - part->at.first) * array->page_bytes};
+}
+
+bool tug_pool_is_loose(const struct tug_array *array, uint32_t slot) {
+    const tug_registration *part = array->registered[slot / array->part_slots];
+    return part == NULL || !tug_mem_is_locked(part);
+}
+
+/* No memory: nothing is named. */
+static void on_pool(struct tug_array *array, struct tug_caller caller, const void *payload) {
+    struct tug_pool_key at = {0};
+    uint32_t number;
+    memcpy(&number, payload, sizeof(number));
+    const struct tug_pool_part *part = number < array->nparts ? tell_of(array, number) : NULL;
+    if (part != NULL)
+        at = part->at;
+    tug_answer(array->context, caller, &at, sizeof(at));
+}
+
+/* ---- those of others ---- */
 
 static void told(void *d, int status) {
-    struct tug_array_pool *pool = d;
-    struct tug_deferred *work = pool->waiting;
-    pool->waiting = NULL;
-    pool->status = status;
-    pool->state = TUG_POOL_KNOWN;
+    struct tug_pool_part *part = d;
+    struct tug_deferred *work = part->waiting;
+    part->waiting = NULL;
+    part->status = status == 0 && part->at.key.word[0] == 0 ? TUG_ERR_NO_MEMORY : status;
+    part->state = TUG_POOL_KNOWN;
     while (work != NULL) {
         struct tug_deferred *next = work->next;
         work->run(work);
@@ -46,41 +117,86 @@ static void told(void *d, int status) {
     }
 }
 
-static bool ask(struct tug_array *array, struct tug_array_pool *pool, uint32_t rank) {
-    const uint32_t nothing = 0;
+static bool ask(struct tug_pool_part *part, uint32_t rank, uint32_t number) {
     const struct tug_call_params call = {.dest_proc = (int)rank,
                                          .handler = TUG_CALL_POOL,
-                                         .payload = &nothing,
-                                         .size_in_bytes = sizeof(nothing),
-                                         .answer = &pool->key,
-                                         .answer_in_bytes = sizeof(pool->key),
-                                         .on_complete = {told, pool}};
-    pool->state = TUG_POOL_ASKED;
-    if (tug_try_call_async(array->context, &call))
+                                         .payload = &number,
+                                         .size_in_bytes = sizeof(number),
+                                         .answer = &part->at,
+                                         .answer_in_bytes = sizeof(part->at),
+                                         .on_complete = {told, part}};
+    part->state = TUG_POOL_ASKED;
+    if (tug_try_call_async(part->array->context, &call))
         return true;
-    pool->state = TUG_POOL_UNKNOWN;
+    part->state = TUG_POOL_UNKNOWN;
     return false;
 }
 
-bool tug_pool_find(struct tug_array *array, uint32_t rank, struct tug_deferred *work, int *status) {
-    struct tug_array_pool *pool = pool_of(array, rank);
-    *status = pool != NULL ? pool->status : TUG_ERR_NO_MEMORY;
-    if (pool == NULL || pool->state == TUG_POOL_KNOWN)
+bool tug_pool_find(struct tug_array *array, const struct tug_page_slot *place,
+                   struct tug_deferred *work, int *status) {
+    const uint32_t number = place->slot / array->part_slots;
+    struct tug_array_pool *pool = pool_of(array, place->owner);
+    struct tug_pool_part *part = NULL;
+    *status = 0;
+    if (pool != NULL && goes_mapped(array, pool))
         return true;
-    if (pool->state == TUG_POOL_UNKNOWN && !ask(array, pool, rank)) {
+    if (place->owner == array->rank)
+        part = tell_of(array, number);
+    else if (pool != NULL && number < array->nparts)
+        part = part_of(array, pool, number);
+    *status = part != NULL ? part->status : TUG_ERR_NO_MEMORY;
+    if (part == NULL || part->state == TUG_POOL_KNOWN)
+        return true;
+    if (part->state == TUG_POOL_UNKNOWN && !ask(part, place->owner, number)) {
         tug_deferred_retry(&array->deferred, work);
         return false;
     }
-    work->next = pool->waiting;
-    pool->waiting = work;
+    work->next = part->waiting;
+    part->waiting = work;
     return false;
 }
 
-static void on_pool(struct tug_array *array, struct tug_caller caller, const void *payload) {
-    struct tug_key key;
-    (void)payload;
-    tug_mem_key(array->pool, &key);
-    tug_answer(array->context, caller, &key, sizeof(key));
+struct tug_remote_address tug_pool_there(const struct tug_array *array,
+                                         const struct tug_page_slot *place, size_t offset) {
+    const struct tug_array_pool *pool = array->pools[place->owner];
+    const struct tug_pool_part *part =
+        pool->parts != NULL ? pool->parts[place->slot / array->part_slots] : NULL;
+    const struct tug_pool_key *at =
+        part != NULL && part->state == TUG_POOL_KNOWN ? &part->at : &pool->whole;
+    /* a slot before the first that the owner named is beyond any memory */
+    return (struct tug_remote_address){&at->key,
+                                       (place->slot - at->first) * array->page_bytes + offset};
+}
+
+/* ---- forgetting ---- */
+
+struct forgetting {
+    struct tug_array *array;
+    bool empty[TUG_POOL_PARTS]; /* of this process's parts */
+};
+
+static void forget_others(void *argument) {
+    struct forgetting *forgetting = argument;
+    struct tug_array *array = forgetting->array;
+    uint32_t used[TUG_POOL_PARTS];
+    tug_slots_count(array, used);
+    for (uint32_t i = 0; i < array->nparts; i++)
+        forgetting->empty[i] = used[i] == 0;
+    for (struct tug_array_pool *pool = array->first_pool; pool != NULL; pool = pool->next)
+        for (uint32_t i = 0; pool->parts != NULL && i < array->nparts; i++)
+            if (pool != array->pools[array->rank] && pool->parts[i] != NULL &&
+                pool->parts[i]->state == TUG_POOL_KNOWN)
+                pool->parts[i]->state = TUG_POOL_UNKNOWN;
+}
+
+void tug_pools_forget(struct tug_array *array) {
+    struct forgetting forgetting = {.array = array};
+    struct tug_pool_part **parts = array->pools[array->rank]->parts;
+    tug_engine_call(forget_others, &forgetting);
+    for (uint32_t i = 0; parts != NULL && i < array->nparts; i++)
+        if (forgetting.empty[i] && parts[i] != NULL &&
+            (array->registered[i] == NULL || tug_mem_deregister(&array->registered[i]) == 0))
+            parts[i]->state = TUG_POOL_UNKNOWN;
 }
 
 /* ---- beginning and end ---- */
@@ -107,12 +223,18 @@ static bool keep(struct tug_array *array, const struct tug_key *keys, int nkeys)
         struct tug_array_pool *pool = pool_of(array, rank);
         if (pool == NULL)
             return false;
-        pool->key = keys[i];
-        pool->state = TUG_POOL_KNOWN;
+        pool->whole.key = keys[i];
         if (rank == array->rank || maps)
             pool->mapped = tug_mem_map(array->context, &keys[i]);
     }
     return true;
+}
+
+/* The parts that have pages from the beginning: to pin them takes time. */
+static void tell_of_first(struct tug_array *array) {
+    const size_t share = (array->npages - 1) / array->nranks + 1;
+    for (uint32_t i = 0; i * array->part_slots < share; i++)
+        (void)tell_of(array, i);
 }
 
 /* Collective over the node. */
@@ -135,6 +257,8 @@ static int meet_node(struct tug_array *array) {
         status = TUG_ERR_NO_MEMORY;
     }
     free(keys);
+    if (status == 0 && (uint32_t)size < array->nranks)
+        tell_of_first(array);
     return status;
 }
 
@@ -162,6 +286,9 @@ void tug_pools_close(struct tug_array *array) {
     struct tug_array_pool *pool = array->first_pool;
     while (pool != NULL) {
         struct tug_array_pool *next = pool->next;
+        for (uint32_t i = 0; pool->parts != NULL && i < array->nparts; i++)
+            free(pool->parts[i]);
+        free((void *)pool->parts);
         free(pool);
         pool = next;
     }

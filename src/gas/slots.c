@@ -47,8 +47,15 @@ static void trim(struct tug_array *array, uint32_t slot) {
 }
 
 void tug_slots_trim(struct tug_array *array) {
-    if (tug_mem_is_locked(array->pool))
-        return;
     for (size_t i = 0; i < array->nfree; i++)
-        trim(array, array->free_slots[i]);
+        if (tug_pool_is_loose(array, array->free_slots[i]))
+            trim(array, array->free_slots[i]);
+}
+
+void tug_slots_count(const struct tug_array *array, uint32_t used[TUG_POOL_PARTS]) {
+    const size_t part = array->part_slots;
+    for (size_t i = 0; i < array->nparts; i++)
+        used[i] = (uint32_t)(i + 1 < array->nparts ? part : array->nslots - i * part);
+    for (size_t i = 0; i < array->nfree; i++)
+        used[array->free_slots[i] / part]--;
 }

@@ -47,7 +47,8 @@ void tug_context_set_end(tug_context *context, void (*at_end)(void *d), void *d)
 void tug_llcl_finalize(void);
 
 /* tug_mem_allocate(), where only the first real_in_bytes bytes take memory and are zeros. Others
- * take none, unless a device locks them, until tug_shm_populate() or their first use. */
+ * take none until tug_shm_populate() or their first use; if there are any, no device is told of the
+ * memory, which it would lock: register what of it devices shall know. */
 int tug_mem_reserve(tug_context *context, size_t size_in_bytes, size_t real_in_bytes,
                     tug_registration **registration);
 

@@ -19,22 +19,19 @@ static void withdraw(struct tug_registration *registration, unsigned n) {
             tug_transports[n]->deregister_memory(fabric->states[n], registration);
 }
 
-static int announce(struct tug_registration *registration) {
+static int announce(struct tug_registration *registration, bool to_devices) {
     struct tug_fabric *fabric = &registration->context->fabric;
     int status = tug_memory_add(&fabric->memory, registration); /* its id, which nobody knows yet */
-    if (status != 0)
-        return status;
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+    for (unsigned i = 0; status == 0 && to_devices && i < TUG_TRANSPORT_COUNT; i++) {
         if (fabric->states[i] == NULL || tug_transports[i]->register_memory == NULL)
             continue;
         status = tug_transports[i]->register_memory(fabric->states[i], registration);
         if (status != 0) {
             withdraw(registration, i);
             tug_memory_remove(&fabric->memory, registration);
-            return status;
         }
     }
-    return 0;
+    return status;
 }
 
 static struct tug_registration *make(struct tug_context *context, void *address, size_t bytes) {
@@ -58,7 +55,7 @@ int tug_mem_register(tug_context *context, void *address, size_t size_in_bytes,
     struct tug_registration *registration = make(context, address, size_in_bytes);
     if (registration == NULL)
         return TUG_ERR_NO_MEMORY;
-    int status = announce(registration);
+    int status = announce(registration, true);
     if (status != 0) {
         free(registration);
         return status;
@@ -80,12 +77,12 @@ static uint32_t free_number(struct tug_context *context) {
     return i;
 }
 
-static int allocate(struct tug_context *context, size_t bytes, struct tug_mapped *mapped,
-                    struct tug_registration **result) {
+static int allocate(struct tug_context *context, size_t bytes, bool to_devices,
+                    struct tug_mapped *mapped, struct tug_registration **result) {
     struct tug_fabric *fabric = &context->fabric;
     struct tug_segment_part *part = &mapped->segment.parts[fabric->node_rank];
     struct tug_registration *registration = make(context, part->base + TUG_MAPPED_HEAD, bytes);
-    int status = registration == NULL ? TUG_ERR_NO_MEMORY : announce(registration);
+    int status = registration == NULL ? TUG_ERR_NO_MEMORY : announce(registration, to_devices);
     if (!tug_all_agree(fabric->comm, status == 0)) {
         if (status == 0)
             tug_registration_end(registration);
@@ -146,7 +143,7 @@ int tug_mem_reserve(tug_context *context, size_t size_in_bytes, size_t real_in_b
     if (status != 0)
         goto fail;
     mapped->index = number;
-    status = allocate(context, size_in_bytes, mapped, result);
+    status = allocate(context, size_in_bytes, real_in_bytes == size_in_bytes, mapped, result);
     if (status != 0) {
         tug_segment_free(&mapped->segment);
         goto fail;

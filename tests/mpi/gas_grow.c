@@ -116,7 +116,17 @@ static size_t touched_kib(void) {
     return kib;
 }
 
-/* 64 MiB a rank are reserved, and 1 MiB a rank is used. */
+/* Whoever has pages is asked for the memory that they are in, of which a network card is told. */
+static void read_each_page(void) {
+    for (size_t index = 0; index < tug_array_size(array); index += tug_array_page_bytes(array)) {
+        unsigned char byte = 1;
+        GOOD(tug_array_get(array, index, &byte, 1));
+        CHECK(byte == 0, "byte %zu is 0x%02x", index, byte);
+    }
+    barrier();
+}
+
+/* 64 MiB a rank are reserved, and 1 MiB a rank is used; then 8 are, also by others. */
 static void memory(void) {
     enum { PAGE = 65536, PAGES = 1024 };
     const size_t first = (size_t)check_nranks * 16 * PAGE;
@@ -127,14 +137,19 @@ static void memory(void) {
                                             .size_most = (size_t)check_nranks * PAGES * PAGE};
     const size_t before = touched_kib();
     GOOD(tug_array_create(MPI_COMM_WORLD, &params, &array));
+    read_each_page();
     const size_t created = touched_kib();
     CHECK(created < before + 32768, "%zu KiB for 1 MiB", created - before);
     GOOD(tug_array_grow(array, 8 * first));
     const size_t grown = touched_kib();
     CHECK(grown >= created + 6 * 1024, "%zu KiB for 7 MiB", grown - created);
+    read_each_page();
+    const size_t used = touched_kib();
+    CHECK(used < grown + 16384, "%zu KiB more for what others read", used - grown);
     GOOD(tug_array_shrink(array, first));
     const size_t shrunk = touched_kib();
-    CHECK(shrunk + 6 * 1024 < grown, "%zu KiB are kept", shrunk - created);
+    CHECK(shrunk + 6 * 1024 < used, "%zu KiB are kept", shrunk - created);
+    read_each_page();
     GOOD(tug_array_free(&array));
 }
 
