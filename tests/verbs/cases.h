@@ -18,8 +18,9 @@
     CASE(memory_inside) CASE(memory_named_again) CASE(memory_empty) CASE(memory_ended) \
     CASE(memory_ended_under_way) CASE(memory_threads) \
     CASE(error_bad_key) CASE(error_bad_key_joined) CASE(error_bad_key_large) \
-    CASE(error_then_large) CASE(error_invalid) CASE(error_out_of_memory_there) CASE(error_peer_gone) \
-    CASE(error_queue_pair) CASE(error_not_taken) CASE(error_peer_silent) CASE(error_nobody_to_ask) \
+    CASE(error_then_large) CASE(error_invalid) CASE(error_local_queue) \
+    CASE(error_out_of_memory_there) CASE(error_peer_gone) CASE(error_queue_pair) \
+    CASE(error_not_taken) CASE(error_peer_silent) CASE(error_nobody_to_ask) \
     CASE(error_moves_in_vain) CASE(error_device_lost) \
     CASE(refused_here) CASE(refused_there) CASE(refused_to_join) CASE(refused_a_question) \
     CASE(refused_memory) \

@@ -108,27 +108,28 @@ void error_then_large(void **state) {
     assert_filled(theirs_memory, bytes, 21);
 }
 
-/* The peer finds a request invalid that is not: the device does so `invalid` times, of one that has
- * a bad key so long. */
+/* The device says `instead` of a request that has a bad key, which is well after so many `times`.
+ */
 static int (*poll_really)(struct ibv_cq *cq, int most, struct ibv_wc *found);
 static struct tug_operation *unlucky;
-static unsigned invalid;
+static enum ibv_wc_status instead;
+static unsigned times_left;
 
-static int poll_invalid(struct ibv_cq *cq, int most, struct ibv_wc *found) {
+static int poll_instead(struct ibv_cq *cq, int most, struct ibv_wc *found) {
     const int n = poll_really(cq, most, found);
     for (int i = 0; i < n; i++) {
         if (found[i].status != IBV_WC_REM_ACCESS_ERR)
             continue;
-        found[i].status = IBV_WC_REM_INV_REQ_ERR;
-        if (--invalid == 0)
+        found[i].status = instead;
+        if (--times_left == 0)
             unlucky->rkey = theirs->rkeys[0];
     }
     return n;
 }
 
-/* It goes again with all behind it, atomics, too: the peer has done none of them. If that happens
- * twice in a row they go by the next row, but for the atomics. */
-static void found_invalid(unsigned times) {
+/* It goes again with all behind it, and is right then: by this row, or by the next if it has failed
+ * twice in a row. Additions behind it end with `atomics`. */
+static void goes_again(enum ibv_wc_status status, unsigned times, int atomics) {
     enum { N = 20, BAD = 7 };
     struct fake_end ends[N];
     struct tug_registration nobody = *theirs;
@@ -138,8 +139,9 @@ static void found_invalid(unsigned times) {
     fill(mine_memory, 4096, times);
     memset(theirs_memory, 0, 4096);
     poll_really = ops->poll_cq;
-    ops->poll_cq = poll_invalid;
-    invalid = times;
+    ops->poll_cq = poll_instead;
+    instead = status;
+    times_left = times;
     for (unsigned i = 0; i < N; i++) {
         struct tug_operation *operation =
             i % 5 == 4
@@ -154,26 +156,32 @@ static void found_invalid(unsigned times) {
     ops->poll_cq = poll_really;
     uint64_t added = 0;
     for (unsigned i = 0; i < N; i++) {
-        const bool by_next_row = times == 2 && i >= BAD;
-        if (i % 5 == 4) {
-            assert_done(&ends[i], by_next_row ? TUG_ERR_DEVICE : 0);
-            added += !by_next_row;
-        } else {
-            assert_done(&ends[i], 0);
-            if (!by_next_row)
-                assert_memory_equal(theirs_memory + i * 16 + 16, mine_memory + i * 16 + 16, 8);
-        }
+        const bool is_atomic = i % 5 == 4, by_next_row = times == 2 && i >= BAD;
+        const int status_of_it = is_atomic && i > BAD ? atomics : 0;
+        assert_done(&ends[i], status_of_it);
+        added += is_atomic && status_of_it == 0;
+        if (!is_atomic && !by_next_row)
+            assert_memory_equal(theirs_memory + i * 16 + 16, mine_memory + i * 16 + 16, 8);
     }
     assert_memory_equal(theirs_memory, &added, 8);
     assert_int_equal(ORIGIN->verbs->cq_room, ORIGIN->verbs->cq_size);
 }
 
+/* The peer finds a request invalid that is not: it has done none of those behind it either, so
+ * additions go again, too. */
 void error_invalid(void **state) {
     (void)state;
-    found_invalid(1);
+    goes_again(IBV_WC_REM_INV_REQ_ERR, 1, 0);
     assert_int_equal(ORIGIN->passed, 0);
-    found_invalid(2);
+    goes_again(IBV_WC_REM_INV_REQ_ERR, 2, TUG_ERR_DEVICE);
     assert_int_equal(ORIGIN->passed, 10);
+}
+
+/* The queue pair has failed by itself: nobody knows what the peer has done, so additions fail. */
+void error_local_queue(void **state) {
+    (void)state;
+    goes_again(IBV_WC_LOC_QP_OP_ERR, 1, TUG_ERR_PEER);
+    assert_int_equal(ORIGIN->passed, 0);
 }
 
 void error_out_of_memory_there(void **state) {

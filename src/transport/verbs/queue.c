@@ -602,19 +602,29 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, e
         tug_verbs_touch(verbs, pair);
 }
 
-static int status_of(enum ibv_wc_status status) {
+/* What a completion that failed means. */
+struct fault {
+    int error; /* of the operation that it is of; 0: it goes again */
+    enum again behind;
+};
+
+static struct fault fault_of(enum ibv_wc_status status) {
     switch (status) {
+    case IBV_WC_REM_INV_REQ_ERR: /* not its fault: Soft-RoCE says so of some that it sent again */
+        return (struct fault){0, ALL_AGAIN};
     case IBV_WC_REM_ACCESS_ERR:
-        return TUG_ERR_KEY;
+        return (struct fault){TUG_ERR_KEY, ALL_AGAIN};
+    case IBV_WC_REM_OP_ERR:
+        return (struct fault){TUG_ERR_PEER, ALL_AGAIN};
     case IBV_WC_LOC_LEN_ERR:
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
-        return TUG_ERR_RANGE;
+        return (struct fault){TUG_ERR_RANGE, NONE_AGAIN};
     case IBV_WC_FATAL_ERR:
     case IBV_WC_GENERAL_ERR:
-        return TUG_ERR_DEVICE;
-    default:
-        return TUG_ERR_PEER;
+        return (struct fault){TUG_ERR_DEVICE, NONE_AGAIN};
+    default: /* the peer is lost, or this queue pair is */
+        return (struct fault){0, SAFE_AGAIN};
     }
 }
 
@@ -665,15 +675,13 @@ static void failed(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_
             pop(verbs, pair);
         end = last_slot(pair, pair->done);
     }
-    /* it is not the operation's fault: Soft-RoCE says so of some writes that it has sent again */
-    const bool invalid = why == IBV_WC_REM_INV_REQ_ERR;
-    const bool refused = invalid || why == IBV_WC_REM_ACCESS_ERR || why == IBV_WC_REM_OP_ERR;
-    const bool again = invalid || (!refused && status_of(why) == TUG_ERR_PEER);
-    if (!(tag & TUG_SLOT_MESSAGE) && !again)
-        fail_oldest(verbs, pair, tag, end, status_of(why));
+    const struct fault fault = fault_of(why);
+    const bool refused = fault.behind == ALL_AGAIN; /* by a peer that is there */
+    if (!(tag & TUG_SLOT_MESSAGE) && fault.error != 0)
+        fail_oldest(verbs, pair, tag, end, fault.error);
     pair->lost = !refused;
-    break_sender(verbs, pair, refused ? ALL_AGAIN : again ? SAFE_AGAIN : NONE_AGAIN, TUG_ERR_PEER);
-    if (invalid || !refused)
+    break_sender(verbs, pair, fault.behind, TUG_ERR_PEER);
+    if (!refused || fault.error == 0)
         count_failure(verbs, pair);
 }
 
