@@ -324,15 +324,6 @@ static double pipeline_s(const struct tug_tree_shape *shape, const struct segmen
                 (double)whole * pace_s + fill_s(shape, &last, parameters));
 }
 
-/* The last segment, into the memory that a node shares and out of it. Where other nodes end at the
- * same time on the cores that all share, no core is free to copy it in ahead: the copies of all
- * ranks take as long in any order. */
-static double last_copies_s(const struct tug_tree_shape *shape, const struct segment_costs *costs,
-                            const struct tug_model_parameters *parameters) {
-    const bool others_end = shape->nodes > shape->depth + 1;
-    return costs->copy_s + (tug_is_crowded(parameters) && others_end ? 0 : costs->alone_s);
-}
-
 double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases phases, uint64_t bytes,
                          uint64_t segment_bytes, const struct tug_model_parameters *parameters) {
     if (bytes == 0)
@@ -349,8 +340,8 @@ double tug_predict_bcast(const struct tug_tree_shape *shape, enum tug_phases pha
     if (shape->ppn == 1)
         return seconds;
     seconds += parameters->inside.latency_s;
-    if (relays)
-        return seconds + last_copies_s(shape, &costs, parameters);
+    if (relays) /* the last segment, into the memory that a node shares and out of it */
+        return seconds + costs.copy_s + costs.alone_s;
     struct segment_costs all = costs_of(shape, bytes, bytes, parameters);
     return seconds + 2 * parameters->inside.overhead_s + all.copy_s; /* signal, await, copy */
 }
