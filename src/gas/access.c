@@ -401,15 +401,10 @@ bool tug_array_next(tug_array *array, struct tug_local_page *it) {
 /* ---- places ---- */
 
 int tug_array_locate(tug_array *array, size_t page, struct tug_page_place *result) {
-    struct tug_page_place place;
-    struct wanted wanted = {.kind = TUG_ORDER_LOCATE, .buffer = &place};
-    int status = whole_page(array, page, &wanted);
-    if (status != 0 || result == NULL)
+    struct wanted wanted = {.kind = TUG_ORDER_LOCATE, .buffer = result};
+    if (whole_page(array, page, &wanted) != 0 || result == NULL)
         return TUG_ERR_INVALID;
-    status = carry_out(array, wanted);
-    if (status == 0)
-        *result = place;
-    return status;
+    return carry_out(array, wanted);
 }
 
 struct range {

@@ -141,7 +141,7 @@ static bool measure(struct tug_array *array, const struct tug_array_params *para
     array->npages_most = params->size_most > params->size_in_bytes
                              ? (params->size_most - 1) / params->page_bytes + 1
                              : array->npages;
-    const size_t share = (array->npages - 1) / array->nranks + 1;
+    const size_t share = tug_array_share(array);
     const size_t last = (array->npages_most - 1) / array->nranks + 1;
     size_t most = params->pages_most != 0 ? params->pages_most : 2 * last + SPARE_SLOTS;
     array->nslots = most < array->npages_most ? most : array->npages_most;
@@ -158,13 +158,14 @@ static uint32_t count_orders(uint32_t noperations) {
 }
 
 struct tug_array_footprint tug_array_footprint(uint32_t noperations) {
+    const size_t part = sizeof(struct tug_pool_part *) + sizeof(struct tug_pool_part);
     return (struct tug_array_footprint){
         .bare = sizeof(struct tug_array),
         .norders = count_orders(noperations),
         .order = sizeof(struct tug_order) + sizeof(uint32_t),
         .pointer = sizeof(struct tug_array_pool *),
-        .pool = sizeof(struct tug_array_pool) + sizeof(void *) + sizeof(struct tug_pool_part),
-        .part = sizeof(void *) + sizeof(struct tug_pool_part),
+        .pool = sizeof(struct tug_array_pool) + part,
+        .part = part,
         .entry = sizeof(struct tug_page) + sizeof(struct tug_page *),
         .slot = sizeof(*(struct tug_array){0}.free_slots) + sizeof(*(struct tug_array){0}.real),
         .record = tug_home_footprint(),

@@ -7,7 +7,7 @@
  *   homes.c     which process is the home of a page
  *   home.c      the directory of the pages whose home is here, and their moves
  *   pages.c     where pages are, as this process remembers it
- *   pools.c     the memory of each process's pages: its key, and where it is mapped
+ *   pools.c     the memory of each process's pages: its keys, and where it is mapped
  *   slots.c     the memory of single pages
  *   follow.c    pages that come without being asked to
  *   rent.c      when that is worth its cost
@@ -172,7 +172,7 @@ struct tug_pool_part {
 /* The pool of one process, of which this one has used pages. Holder only. */
 struct tug_array_pool {
     unsigned char *mapped;        /* in this process, or NULL */
-    struct tug_pool_key whole;    /* if it is mapped */
+    struct tug_pool_key whole;    /* of a process of this node */
     struct tug_pool_part **parts; /* [nparts]; NULL: none is known */
     struct tug_array_pool *next;  /* of all */
 };
@@ -284,6 +284,11 @@ static inline struct tug_page_home tug_array_home(const struct tug_array *array,
     if (array->homes != NULL)
         return array->homes[page];
     return (struct tug_page_home){(uint32_t)(page % array->nranks), page / array->nranks};
+}
+
+/* Most pages that a process owns at creation. */
+static inline size_t tug_array_share(const struct tug_array *array) {
+    return (array->npages - 1) / array->nranks + 1;
 }
 
 /* The pool of a process in this one, or NULL. Holder only, as what follows. */

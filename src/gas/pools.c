@@ -42,8 +42,9 @@ static struct tug_pool_part *part_of(struct tug_array *array, struct tug_array_p
     if (pool->parts == NULL)
         return NULL;
     struct tug_pool_part *part = pool->parts[number];
-    if (part == NULL)
-        part = calloc(1, sizeof(*part));
+    if (part != NULL)
+        return part;
+    part = calloc(1, sizeof(*part));
     if (part != NULL)
         part->array = array;
     pool->parts[number] = part;
@@ -78,12 +79,11 @@ static struct tug_pool_part *tell_of(struct tug_array *array, uint32_t number) {
 
 struct tug_local_address tug_pool_here(struct tug_array *array, uint32_t from, uint32_t slot) {
     const uint32_t number = slot / array->part_slots;
-    const struct tug_pool_part *part =
-        goes_mapped(array, array->pools[from]) ? NULL : tell_of(array, number);
-    if (part == NULL || array->registered[number] == NULL)
+    if (goes_mapped(array, array->pools[from]) || tell_of(array, number) == NULL ||
+        array->registered[number] == NULL)
         return (struct tug_local_address){array->pool, slot * array->page_bytes};
     return (struct tug_local_address){array->registered[number],
-                                      (slot - part->at.first) * array->page_bytes};
+                                      slot % array->part_slots * array->page_bytes};
 }
 
 bool tug_pool_is_loose(const struct tug_array *array, uint32_t slot) {
@@ -205,7 +205,7 @@ void tug_pools_forget(struct tug_array *array) {
  * come. */
 static bool make_real(struct tug_array *array, size_t wants) {
     unsigned char *base = tug_mem_address(array->pool);
-    const size_t share = (array->npages - 1) / array->nranks + 1;
+    const size_t share = tug_array_share(array);
     if (!tug_shm_populate(base, share * array->page_bytes, "an array") ||
         !tug_shm_populate(base + array->wants_at, wants, "an array"))
         return false;
@@ -232,7 +232,7 @@ static bool keep(struct tug_array *array, const struct tug_key *keys, int nkeys)
 
 /* The parts that have pages from the beginning: to pin them takes time. */
 static void tell_of_first(struct tug_array *array) {
-    const size_t share = (array->npages - 1) / array->nranks + 1;
+    const size_t share = tug_array_share(array);
     for (uint32_t i = 0; i * array->part_slots < share; i++)
         (void)tell_of(array, i);
 }
