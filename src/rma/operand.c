@@ -23,15 +23,21 @@ int tug_operand_no_target(const struct tug_rma *o) {
     return tug_epochs_allow(&o->window->epochs, o->target) ? MPI_ERR_RMA_RANGE : MPI_ERR_RMA_SYNC;
 }
 
-int tug_operand_describe_elements(const struct tug_rma *o, struct tug_data *data,
+int tug_operand_describe_elements(const struct tug_rma *o, const struct tug_data *origin,
+                                  const struct tug_data *result, struct tug_data *data,
                                   struct tug_elements *elements) {
+    const bool combines = origin != NULL && origin->bytes > 0;
     if (!tug_operand_describe(data, NULL, o->target_count, o->target_type, o))
         return TUG_RMA_REFUSED;
+    if (data->bytes == 0 || (!combines && result == NULL)) { /* of no element: any types will do */
+        *elements = (struct tug_elements){.type = MPI_BYTE, .size = 1, .extent = 1};
+        return tug_op_is_predefined(o->op) ? MPI_SUCCESS : TUG_RMA_REFUSED;
+    }
     elements->type = tug_type_element(o->target_type);
     elements->reduce = tug_reduction_find(o->op, elements->type);
     if (elements->reduce == NULL)
         return tug_operand_no_reduction(o->op);
-    if (o->op != MPI_NO_OP && tug_type_element(o->origin_type) != elements->type)
+    if (combines && tug_type_element(o->origin_type) != elements->type)
         return MPI_ERR_TYPE;
     if (tug_type_is_basic(elements->type)) {
         elements->size = elements->extent = tug_type_basic_size(elements->type);

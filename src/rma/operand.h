@@ -71,8 +71,11 @@ static inline size_t tug_elements_span(const struct tug_elements *elements, size
     return (n - 1) * elements->extent + end;
 }
 
-/* The data that an accumulate works on at the target, wherever they are, and their elements. */
-int tug_operand_describe_elements(const struct tug_rma *o, struct tug_data *data,
+/* The data that an accumulate works on at the target, wherever they are, and their elements; origin
+ * and result are those of tug_operand_accumulate(). The types need not match if no element is
+ * combined, as in MPICH. */
+int tug_operand_describe_elements(const struct tug_rma *o, const struct tug_data *origin,
+                                  const struct tug_data *result, struct tug_data *data,
                                   struct tug_elements *elements);
 
 /* Fetched pairs on their way into memory whose gaps stay as they are. */

@@ -235,7 +235,7 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
     struct tug_elements elements;
     struct tug_data data;
     struct tug_ways ways;
-    int error = tug_operand_describe_elements(o, &data, &elements);
+    int error = tug_operand_describe_elements(o, origin, result, &data, &elements);
     if (error != MPI_SUCCESS)
         return error;
     TUG_RETURN_IF_NOBODY(o);

@@ -189,6 +189,12 @@ tug_mpi_test(rma_errors RANKS 2 3 NODES emulated WAYS host tug packet)
 # Wrong arguments.
 tug_mpi_test(rma_errors RANKS 2 WAYS off)
 
+# Calls that move nothing, with any types.
+tug_mpi_test(rma_nothing RANKS 2 WAYS host tug native packet off)
+tug_mpi_test(rma_nothing RANKS 1 3 WAYS tug)
+tug_mpi_test(rma_nothing RANKS 2 NODES emulated WAYS tug)
+tug_mpi_test(rma_nothing RANKS 2 NODES tcp WAYS packet)
+
 # Which lane a window gets: the argument names it, none for the host alone.
 tug_mpi_test(lanes ARGS direct WAYS tug)
 tug_mpi_test(lanes ARGS none RANKS 1 2 3 WAYS host off)
