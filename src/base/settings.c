@@ -138,15 +138,6 @@ static const struct setting settings[] = {
      .parse = parse_choice,
      .field = &tug_settings.rma,
      .choices = rma_choices},
-    {.name = "TUGBOAT_SHARE_IN_PLACE",
-     .type = "switch",
-     .initial = "off",
-     .range = "on, off",
-     .help = "experimental. on: the pages of MPI_Win_create's memory move to memory that the node "
-             "shares while the window lives, unless the library sees a reason against it. The info "
-             "tugboat_share_in_place=true does the same for one window",
-     .parse = parse_switch,
-     .field = &tug_settings.share_in_place},
     {.name = "TUGBOAT_ARRAY_MOVES",
      .type = "switch",
      .initial = "off",

@@ -104,7 +104,6 @@ struct tug_settings {
     uint64_t ring_size;              /* TUGBOAT_RING_SIZE, a power of two, in commands */
     enum tug_rma_lanes rma;          /* TUGBOAT_RMA */
     bool array_moves;
-    bool share_in_place;        /* TUGBOAT_SHARE_IN_PLACE */
     bool partitioned;           /* TUGBOAT_PARTITIONED */
     unsigned transports;        /* TUGBOAT_TRANSPORTS: enum tug_way bits */
     bool transports_named;      /* the user has set TUGBOAT_TRANSPORTS */

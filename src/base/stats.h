@@ -41,8 +41,6 @@
     X(OUTSIDE_WAITS, "outside_waits", "waits for the host MPI that give the core away")            \
     X(SPREADS, "spreads", "waiting threads that left a core on which a neighbour waits")           \
     X(UNWATCHED, "unwatched", "sockets that cannot wake a sleeper, polled at intervals")           \
-    X(SHARED_IN_PLACE, "shared_in_place", "windows whose memory was shared where it lies")         \
-    X(NOT_SHARED_IN_PLACE, "not_shared_in_place", "windows for which that was refused")            \
     X(BYTES, "bytes", "bytes handed to the engine")                                                \
     X(OPERATIONS, "operations", "LLCL operations that were handed to a transport")                 \
     X(MAPPED, "mapped", "LLCL operations that the caller did on mapped memory")                    \

@@ -267,18 +267,13 @@ static bool may_go_direct(const struct tug_creation *c, const struct tug_team *t
                                                 : tug_settings.rma != TUG_RMA_PACKET;
 }
 
-static bool wants_in_place(const struct tug_creation *c) {
-    return tug_settings.share_in_place || info_says(c->info, "tugboat_share_in_place", "true");
-}
-
 /* Tries the direct lane for a window over memory that the program brings. Collective, the same
  * answer on all ranks. */
 static struct tug_window *go_direct_over(const struct tug_creation *c, struct tug_team *team) {
     struct tug_window *window = tug_window_adopt(*c->win);
     bool willing = window != NULL && reaches(c->base, TUG_REMOTE_GIVEN) &&
                    tug_epochs_init(&window->epochs, team->nranks);
-    struct tug_direct *direct =
-        tug_direct_over(team, c->base, c->size, c->disp_unit, wants_in_place(c), willing);
+    struct tug_direct *direct = tug_direct_over(team, c->base, c->size, c->disp_unit, willing);
     if (direct == NULL) {
         tug_window_give_back(window);
         return NULL;
@@ -433,7 +428,7 @@ static struct brought propose(struct making *m) {
     const enum tug_remote_memory memory = memory_of(c);
     struct brought mine = {0};
     tug_device_look();
-    const bool lends = c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 || wants_in_place(c) ||
+    const bool lends = c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 ||
                        tug_offer_of(c->base, (size_t)c->size).name != 0;
     m->wait_group = wait_group_of(m->team, c->comm);
     mine.direct = may_go_direct(c, m->team) && lends && wants_direct(c->info);

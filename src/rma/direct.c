@@ -10,7 +10,6 @@
 #include "host/host.h"
 #include "node/arena.h"
 #include "node/lent.h"
-#include "node/moved.h"
 #include "node/team.h"
 #include "rma/operand.h"
 #include "rma/window.h"
@@ -153,35 +152,12 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
     return direct;
 }
 
-/* Memory that is nobody's but the program's: moves it, if it may be. */
-static void take_in_place(struct tug_direct *direct, void *base, size_t bytes,
-                          struct tug_offer *offer) {
-    const char *why = "another window is over it";
-    if (!tug_window_overlaps(NULL, base, bytes))
-        direct->moved = tug_moved_take(base, bytes, offer, &why);
-    if (direct->moved == NULL)
-        tug_log(TUG_VERBOSE_INFO, "memory at %p is not shared in place: %s", base, why);
-    tug_stat_add(direct->moved != NULL ? TUG_STAT_SHARED_IN_PLACE : TUG_STAT_NOT_SHARED_IN_PLACE,
-                 1);
-}
-
-static void give_back_in_place(const struct tug_window *window, struct tug_moved *moved) {
-    const void *begin;
-    size_t bytes;
-    if (moved == NULL)
-        return;
-    tug_moved_range(moved, &begin, &bytes);
-    tug_moved_return(moved, tug_window_overlaps(window, begin, bytes));
-}
-
 /* The ranks that have memory must all be able to lend it. */
 struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
-                                   MPI_Aint disp_unit, bool in_place, bool willing) {
+                                   MPI_Aint disp_unit, bool willing) {
     struct tug_direct *direct = make(team, true);
     struct part mine = {
         .size = size, .disp_unit = disp_unit, .offer = tug_offer_of(base, (size_t)size)};
-    if (in_place && willing && direct != NULL && size > 0 && mine.offer.name == 0)
-        take_in_place(direct, base, (size_t)size, &mine.offer);
     mine.willing = willing && direct != NULL && (size == 0 || mine.offer.name != 0);
     tug_engine_keep_quiet();
     if (tug_team_prepare_to_meet(team) != 0 ||
@@ -199,10 +175,8 @@ struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint s
     tug_team_hold(team);
     return direct;
 fail:
-    if (direct != NULL) {
+    if (direct != NULL)
         close_lent(direct);
-        give_back_in_place(NULL, direct->moved);
-    }
     free(direct);
     return NULL;
 }
@@ -211,7 +185,6 @@ static void release(struct tug_window *window) {
     struct tug_direct *direct = window->direct;
     give_block(direct);
     close_lent(direct);
-    give_back_in_place(window, direct->moved);
     tug_team_drop(direct->team);
     free(direct);
 }

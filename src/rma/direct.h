@@ -2,10 +2,10 @@
  *
  * For MPI_Win_allocate and MPI_Win_allocate_shared on ranks that share a node, and for
  * MPI_Win_create over memory that can be lent (lent.h: from MPI_Alloc_mem, or another such
- * window's; moved.h: the program's own, if it says so). The calling thread itself loads and stores
- * the target's memory: no queue, no engine, no help from the target, any number of threads. What
- * the program holds is a window of the host's over next to nothing, which knows its attributes,
- * info, group and name; the memory is a block that the ranks of the team share:
+ * window's). The calling thread itself loads and stores the target's memory: no queue, no engine,
+ * no help from the target, any number of threads. What the program holds is a window of the host's
+ * over next to nothing, which knows its attributes, info, group and name; the memory is a block
+ * that the ranks of the team share:
  *
  *     | synchronisation (node_sync.h) | memory of rank 0 | ... | n-1 |
  *
@@ -25,7 +25,6 @@
 
 struct tug_chunk;
 struct tug_lane;
-struct tug_moved;
 struct tug_offer;
 struct tug_team;
 
@@ -46,7 +45,6 @@ struct tug_direct {
     bool at_pages; /* every rank's memory begins at a page */
     struct tug_offer
         *lent; /* [nranks] memory that the program has brought; NULL: it is the block's */
-    struct tug_moved *moved; /* this rank's, where it lay as the program had it; or NULL */
     struct tug_direct_target targets[];
 };
 
@@ -59,10 +57,9 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
                                      bool contiguous, bool at_page, bool willing);
 
 /* Makes a window over the program's memory: `base` of this rank, NULL or anything if size is 0.
- * in_place: memory that cannot be lent may be moved (node/moved.h). Otherwise as above; NULL also
- * if some rank's memory cannot be mapped by the others. */
+ * Otherwise as above; NULL also if some rank's memory cannot be mapped by the others. */
 struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
-                                   MPI_Aint disp_unit, bool in_place, bool willing);
+                                   MPI_Aint disp_unit, bool willing);
 
 /* The operations: done when they return. MPI_SUCCESS, an error class for the window's handler
  * (MPI_ERR_RMA_SYNC outside of an epoch, MPI_ERR_RMA_RANGE outside of the target's memory,

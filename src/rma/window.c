@@ -110,20 +110,6 @@ static void list_remove(struct tug_window *window) {
     pthread_mutex_unlock(&list_lock);
 }
 
-bool tug_window_overlaps(const struct tug_window *but, const void *begin, size_t bytes) {
-    const uintptr_t from = (uintptr_t)begin, to = from + bytes;
-    bool found = false;
-    pthread_mutex_lock(&list_lock);
-    for (const struct tug_window *window = oldest; window != NULL && !found;
-         window = window->newer) {
-        const uintptr_t base = (uintptr_t)window->base;
-        found = window != but && window->own_geometry && base < to &&
-                base + (uintptr_t)window->size > from;
-    }
-    pthread_mutex_unlock(&list_lock);
-    return found;
-}
-
 /* ---- error handlers ---- */
 
 static void init_recursive(pthread_mutex_t *lock) {

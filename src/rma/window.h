@@ -142,10 +142,6 @@ static inline void tug_window_defer(struct tug_window *window, int error) {
 int tug_window_set_errhandler(struct tug_window *window, MPI_Errhandler errhandler);
 int tug_window_get_errhandler(struct tug_window *window, MPI_Errhandler *errhandler);
 
-/* Is some of these bytes in the memory of this rank in a window of ours, other than `but`? What is
- * attached to dynamic windows is not looked at. */
-bool tug_window_overlaps(const struct tug_window *but, const void *begin, size_t bytes);
-
 /* True if memory is attached to it in a lane of ours. */
 bool tug_window_attaches(const struct tug_window *window);
 

@@ -28,13 +28,6 @@ tug_mpi_test(rma_threads RANKS 2 WAYS native off)
 tug_mpi_test(rma_threads RANKS 2 NODES tcp WAYS host tug)
 tug_mpi_test(rma_threads.flusher ARGS 4 flusher RANKS 2 WAYS tug native packet either)
 
-# The program's memory, shared where it lies.
-tug_mpi_test(rma_in_place RANKS 1 2 3 WAYS tug)
-tug_mpi_test(rma_in_place RANKS 1 2 3 WAYS host off ENV UCX_RCACHE_ENABLE=n) # see above
-tug_mpi_test(rma_in_place.taken ARGS in-place RANKS 1 2 3 4 WAYS tug)
-tug_mpi_test(rma_in_place.set RANKS 2 WAYS tug packet native ENV TUGBOAT_SHARE_IN_PLACE=on)
-tug_mpi_test(rma_in_place RANKS 2 NODES emulated WAYS tug)
-
 # Atomic operations and locks.
 tug_mpi_test(rma_atomic WAYS host tug native)
 tug_mpi_test(rma_atomic RANKS 2 NODES emulated WAYS host tug)
