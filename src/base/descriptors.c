@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -69,8 +70,49 @@ struct tug_own tug_own_note(int descriptor) {
     return (struct tug_own){.number = descriptor, .device = status.st_dev, .inode = status.st_ino};
 }
 
+/* The inodes of those that are kept, by number; 0: none is. Higher numbers stay open in a child. */
+#define KEPT 16384
+static _Atomic uint64_t kept[KEPT];
+static _Atomic int kept_least = KEPT;
+
+/* In the child of a fork: a connection ends for its peer when the parent closes it or ends, and
+ * what the program has opened at such a number meanwhile stays. */
+static void close_kept(void) {
+    struct stat status;
+    for (int i = atomic_load(&kept_least); i < KEPT; i++) {
+        const uint64_t inode = atomic_exchange(&kept[i], 0);
+        if (inode != 0 && fstat(i, &status) == 0 && status.st_ino == inode)
+            close(i);
+    }
+}
+
+static void hook_forks(void) {
+    (void)pthread_atfork(NULL, NULL, close_kept);
+}
+
+static void keep(const struct tug_own *own) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int least = atomic_load(&kept_least);
+    if (own->number < 0 || own->number >= KEPT)
+        return;
+    pthread_once(&once, hook_forks);
+    atomic_store(&kept[own->number], own->inode);
+    while (own->number < least && !atomic_compare_exchange_weak(&kept_least, &least, own->number))
+        ;
+}
+
 struct tug_own tug_own_keep(int descriptor) {
-    return tug_own_note(tug_descriptor_lift(descriptor));
+    const struct tug_own own = tug_own_note(tug_descriptor_lift(descriptor));
+    keep(&own);
+    return own;
+}
+
+void tug_descriptor_close(int descriptor) {
+    if (descriptor < 0)
+        return;
+    if (descriptor < KEPT)
+        atomic_store(&kept[descriptor], 0);
+    close(descriptor);
 }
 
 static void tell_closed(int number) {
@@ -104,7 +146,7 @@ bool tug_own_set(int set, const struct tug_own *member, uint32_t events, uint64_
 
 void tug_own_close(struct tug_own *own) {
     if (tug_own_holds(own))
-        close(own->number);
+        tug_descriptor_close(own->number);
     own->number = -1;
 }
 

@@ -17,6 +17,8 @@
  * one, and so have all eventfds: a set is known by a member that has its own (tug_own_set()), and
  * no eventfds are kept.
  *
+ * The child of a fork has none of those that are kept (_Fork() and clone() alone leave them).
+ *
  * Any thread.
  */
 #ifndef TUG_BASE_DESCRIPTORS_H
@@ -49,9 +51,13 @@ struct tug_own {
 #define TUG_OWN_NONE                                                                               \
     { .number = -1 }
 
-/* Remembers the file of a descriptor, which stays where it is / is lifted before. Of -1: none. */
+/* Remembers the file of a descriptor. note: it stays where it is, and may be a library's. keep: it
+ * is lifted before, and closed in the child of a fork. Of -1: none. */
 struct tug_own tug_own_note(int descriptor);
 struct tug_own tug_own_keep(int descriptor);
+
+/* Closes one that is kept, and is known to be ours still; -1: nothing. */
+void tug_descriptor_close(int descriptor);
 
 /* Is it still there? False for none. If the program has closed it a warning says so, the first
  * time in this process. */

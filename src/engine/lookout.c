@@ -40,7 +40,7 @@ static int await(int set, struct epoll_event *events, int most, int64_t limit_ns
 }
 
 void tug_lookout_open(struct tug_lookout *lookout) {
-    lookout->set = tug_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
+    lookout->set = tug_own_keep(epoll_create1(EPOLL_CLOEXEC)).number;
     lookout->bell = tug_own_keep(tug_descriptor_bell());
     atomic_store(&lookout->sees, false);
     atomic_store(&lookout->ours, 0);
@@ -48,8 +48,7 @@ void tug_lookout_open(struct tug_lookout *lookout) {
     if (lookout->set >= 0 && lookout->bell.number >= 0 &&
         watch(lookout->set, lookout->bell.number, EPOLLIN, BELL))
         return;
-    if (lookout->set >= 0)
-        close(lookout->set);
+    tug_descriptor_close(lookout->set);
     lookout->set = -1;
     tug_own_close(&lookout->bell);
 }
@@ -68,7 +67,7 @@ static bool holds(struct tug_lookout *lookout) {
 
 void tug_lookout_close(struct tug_lookout *lookout) {
     if (holds(lookout))
-        close(lookout->set);
+        tug_descriptor_close(lookout->set);
     atomic_store(&lookout->sees, false);
     tug_own_close(&lookout->bell);
     lookout->set = -1;

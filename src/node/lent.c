@@ -6,9 +6,11 @@
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/descriptors.h"
@@ -25,14 +27,17 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* ---- the lender's ---- */
 
 struct piece {
-    const unsigned char *base;
+    unsigned char *base;
     size_t bytes;
     uint64_t offset;
+    bool inherited;      /* copied at a fork: plain memory of this process, which is not offered */
+    unsigned char *copy; /* during a fork: what the child gets; MAP_FAILED: it cannot be had */
 };
 
 static struct {
     bool made;
     struct tug_own own; /* the program may have closed it */
+    pid_t owner;        /* the process that has made it */
     uint64_t end;
     void *pieces; /* a tree */
 } file;
@@ -47,13 +52,93 @@ static int compare(const void *left, const void *right) {
 }
 
 static struct piece *find(const void *address) {
-    const struct piece key = {.base = address, .bytes = 1};
+    const struct piece key = {.base = (unsigned char *)(uintptr_t)address, .bytes = 1};
     struct piece **found = tfind(&key, &file.pieces, compare);
     return found != NULL ? *found : NULL;
 }
 
+/* ---- forks ----
+ *
+ * The thread that forks copies each piece before the fork, with the lock held. In the child the
+ * copy takes the piece's address; the parent unmaps it. So the child has the memory as it was, and
+ * neither sees what the other stores later. */
+
+/* Copies the pages that exist. From the file, since the program may have protected the memory. */
+static void fill_copy(const struct piece *piece) {
+    const int fd = file.own.number;
+    const off_t begin = (off_t)piece->offset, end = begin + (off_t)piece->bytes;
+    off_t at = begin;
+    while ((at = lseek(fd, at, SEEK_DATA)) >= 0 && at < end) {
+        const off_t hole = lseek(fd, at, SEEK_HOLE), stop = hole < end ? hole : end;
+        ssize_t copied = 1;
+        for (; at < stop && copied > 0; at += copied)
+            copied = pread(fd, piece->copy + (at - begin), (size_t)(stop - at), at);
+        if (copied <= 0)
+            return;
+    }
+}
+
+static void make_copy(const void *node, VISIT visit, int depth) {
+    struct piece *piece = *(struct piece *const *)node;
+    (void)depth;
+    if ((visit != postorder && visit != leaf) || piece->inherited)
+        return;
+    piece->copy = mmap(NULL, piece->bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (piece->copy == MAP_FAILED)
+        return;
+    if (tug_own_holds(&file.own))
+        fill_copy(piece);
+    else
+        memcpy(piece->copy, piece->base, piece->bytes);
+}
+
+static void drop_copy(const void *node, VISIT visit, int depth) {
+    struct piece *piece = *(struct piece *const *)node;
+    (void)depth;
+    if ((visit == postorder || visit == leaf) && !piece->inherited && piece->copy != MAP_FAILED)
+        munmap(piece->copy, piece->bytes);
+}
+
+/* Without a copy the child must not have the piece: it ends if it touches it. */
+static void take_copy(const void *node, VISIT visit, int depth) {
+    struct piece *piece = *(struct piece *const *)node;
+    (void)depth;
+    if ((visit != postorder && visit != leaf) || piece->inherited)
+        return;
+    piece->inherited = true;
+    /* UCX (1.13) replaces mremap() by a function that loses the new address: hence the system call
+     */
+    if (piece->copy == MAP_FAILED || syscall(SYS_mremap, piece->copy, piece->bytes, piece->bytes,
+                                             MREMAP_MAYMOVE | MREMAP_FIXED, piece->base) == -1)
+        mprotect(piece->base, piece->bytes, PROT_NONE);
+}
+
+static void before_fork(void) {
+    pthread_mutex_lock(&lock);
+    twalk(file.pieces, make_copy);
+}
+
+static void after_fork(void) {
+    twalk(file.pieces, drop_copy);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The file stays the parent's: its descriptor is closed (descriptors.c). */
+static void child_of_fork(void) {
+    twalk(file.pieces, take_copy);
+    file.made = false;
+    file.end = 0;
+    pthread_mutex_unlock(&lock);
+}
+
 static bool file_open(void) {
+    static bool hooked;
+    hooked = hooked || pthread_atfork(before_fork, after_fork, child_of_fork) == 0;
+    if (!hooked)
+        return false;
     file.own = tug_own_keep(memfd_create("tugboat", MFD_CLOEXEC));
+    file.owner = getpid();
     file.made = file.own.number >= 0;
     return file.made;
 }
@@ -66,7 +151,7 @@ static bool file_may_grow_to(uint64_t end) {
 }
 
 static void *map_piece(struct piece *piece) {
-    if (!(file.made ? tug_own_holds(&file.own) : file_open()) ||
+    if (!(file.made ? file.owner == getpid() && tug_own_holds(&file.own) : file_open()) ||
         !file_may_grow_to(file.end + piece->bytes) ||
         ftruncate(file.own.number, (off_t)(file.end + piece->bytes)) != 0)
         return NULL;
@@ -74,8 +159,7 @@ static void *map_piece(struct piece *piece) {
                         (off_t)file.end);
     if (memory == MAP_FAILED)
         return NULL;
-    piece->base = memory;
-    piece->offset = file.end;
+    *piece = (struct piece){.base = memory, .bytes = piece->bytes, .offset = file.end};
     if (tsearch(piece, &file.pieces, compare) == NULL) {
         munmap(memory, piece->bytes);
         return NULL;
@@ -102,13 +186,17 @@ void *tug_lent_allocate(size_t bytes) {
 bool tug_lent_free(void *memory) {
     pthread_mutex_lock(&lock);
     struct piece *piece = find(memory);
+    const pid_t owner = file.owner;
     bool ours = piece != NULL && piece->base == memory;
     if (ours)
         tdelete(piece, &file.pieces, compare);
     pthread_mutex_unlock(&lock);
     if (!ours)
         return false;
-    madvise(memory, piece->bytes, MADV_REMOVE); /* whoever else still has it mapped */
+    /* Frees the pages even while peers have them mapped. A child that was made without the handlers
+     * above (_Fork(), clone()) has the parent's piece. */
+    if (!piece->inherited && getpid() == owner)
+        madvise(memory, piece->bytes, MADV_REMOVE);
     munmap(memory, piece->bytes);
     free(piece);
     return true;
@@ -118,7 +206,7 @@ struct tug_offer tug_lent_offer(const void *buffer, size_t bytes) {
     struct tug_offer offer = {0};
     pthread_mutex_lock(&lock);
     const struct piece *piece = find(buffer);
-    if (piece != NULL && tug_own_holds(&file.own)) {
+    if (piece != NULL && !piece->inherited && tug_own_holds(&file.own)) {
         offer = (struct tug_offer){
             .name = file.own.inode,
             .lender = (uint64_t)getpid() << 32 | (uint32_t)file.own.number,

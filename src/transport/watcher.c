@@ -66,14 +66,14 @@ static void *watch_main(void *argument) {
 static bool open_set(void) {
     struct epoll_event stop = {.events = EPOLLIN, .data.u64 = STOP};
     tug_watcher.stop = tug_own_keep(tug_descriptor_bell());
-    tug_watcher.set = tug_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
+    tug_watcher.set = tug_own_keep(epoll_create1(EPOLL_CLOEXEC)).number;
     return tug_watcher.set >= 0 && tug_watcher.stop.number >= 0 &&
            epoll_ctl(tug_watcher.set, EPOLL_CTL_ADD, tug_watcher.stop.number, &stop) == 0;
 }
 
 static void close_set(void) {
     if (tug_watcher.set >= 0 && (tug_watcher.stop.number < 0 || holds()))
-        close(tug_watcher.set);
+        tug_descriptor_close(tug_watcher.set);
     tug_watcher.set = -1;
     tug_own_close(&tug_watcher.stop);
 }

@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -281,6 +283,43 @@ static void shared(void **state) {
     alone(shared_body);
 }
 
+/* What a child does to the memory is its own affair, also one that was made behind the library's
+ * back. */
+static void inherited_body(void) {
+    int status;
+    unsigned char *memory = tug_lent_allocate(BYTES);
+    for (int handled = 0; handled < 2; handled++) {
+        memset(memory, 1, BYTES);
+        const pid_t child = handled ? fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+        if (child == 0) {
+            RIGHT(memory[0] == 1 && memory[BYTES - 1] == 1);
+            if (handled) {
+                RIGHT(tug_lent_offer(memory, 1).name == 0 && count_mapped('w') == 0);
+                memory[0] = 2;
+            }
+            RIGHT(tug_lent_free(memory) && (tug_lent_allocate(BYTES) != NULL) == handled);
+            _exit(0);
+        }
+        RIGHT(waitpid(child, &status, 0) == child && status == 0);
+        for (size_t i = 0; i < BYTES; i++)
+            RIGHT(memory[i] == 1);
+    }
+    /* no room for a copy: the child ends if it touches the memory */
+    const struct rlimit none = {1 << 20, RLIM_INFINITY};
+    RIGHT(setrlimit(RLIMIT_AS, &none) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL); /* cmocka has a handler */
+        _exit(memory[0]);
+    }
+    RIGHT(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && memory[0] == 1);
+}
+
+static void inherited(void **state) {
+    (void)state;
+    alone(inherited_body);
+}
+
 /* Memory given back is the system's again, however often. */
 static void given_back_body(void) {
     unsigned descriptors = 0;
@@ -342,7 +381,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces), cmocka_unit_test(limited),    cmocka_unit_test(closed),
         cmocka_unit_test(views),  cmocka_unit_test(given_back), cmocka_unit_test(seen_by_another),
-        cmocka_unit_test(shared), cmocka_unit_test(pages),
+        cmocka_unit_test(shared), cmocka_unit_test(inherited),  cmocka_unit_test(pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

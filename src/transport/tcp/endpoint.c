@@ -449,7 +449,7 @@ static void close_set(struct tug_tcp_endpoint *endpoint) {
     if (endpoint->set >= 0)
         tug_sockets_disclaim(endpoint->set);
     if (tug_own_set(endpoint->set, &endpoint->listener, 0, 0))
-        close(endpoint->set);
+        tug_descriptor_close(endpoint->set);
     endpoint->set = -1;
 }
 
@@ -479,11 +479,10 @@ void tug_tcp_endpoint_close(struct tug_turns *turns) {
 
 /* The set holds the listener from the beginning. */
 static bool open_set(struct tug_tcp_endpoint *endpoint) {
-    endpoint->set = tug_descriptor_lift(epoll_create1(EPOLL_CLOEXEC));
+    endpoint->set = tug_own_keep(epoll_create1(EPOLL_CLOEXEC)).number;
     if (endpoint->set >= 0 && tug_tcp_watch_listener(endpoint, true, EPOLL_CTL_ADD))
         return true;
-    if (endpoint->set >= 0)
-        close(endpoint->set);
+    tug_descriptor_close(endpoint->set);
     endpoint->set = -1;
     return false;
 }

@@ -162,12 +162,15 @@ foreach(case IN ITEMS "host 2" "tug 1" "tug 2" "tug 3" "off 2" "tug 3 emulated")
         FAIL_REGULAR_EXPRESSION " (put|persistent) +0 ") # calls of ours that were not taken
 endforeach()
 
-foreach(way IN ITEMS host tug off)
-    add_test(NAME mpi.python_user.${way}.n2 COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/python.sh
-        --mpiexec ${HOSTMPI_EXECUTABLE} --way ${way} --ranks 2 --env TUGBOAT_STATS=1
-        --lib $<TARGET_FILE:tugboat> -- ${CMAKE_CURRENT_SOURCE_DIR}/python_user.py)
-    set_tests_properties(mpi.python_user.${way}.n2 PROPERTIES
-        TIMEOUT 300 SKIP_RETURN_CODE 77 PROCESSORS 2 LABELS mpi FAIL_REGULAR_EXPRESSION " put +0 ")
+foreach(program IN ITEMS user forks)
+    foreach(way IN ITEMS host tug off)
+        set(name mpi.python_${program}.${way}.n2)
+        add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/python.sh
+            --mpiexec ${HOSTMPI_EXECUTABLE} --way ${way} --ranks 2 --env TUGBOAT_STATS=1
+            --lib $<TARGET_FILE:tugboat> -- ${CMAKE_CURRENT_SOURCE_DIR}/python_${program}.py)
+        set_tests_properties(${name} PROPERTIES
+            TIMEOUT 300 SKIP_RETURN_CODE 77 PROCESSORS 2 LABELS mpi FAIL_REGULAR_EXPRESSION " put +0 ")
+    endforeach()
 endforeach()
 
 # What stands on LLCL.

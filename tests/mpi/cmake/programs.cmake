@@ -36,6 +36,11 @@ tug_mpi_sessions(parts_end iacmfnqA,iacfmnqA RANKS 2 NODES one tcp WAYS tug)
 # Ranks whose sessions are not alike.
 tug_mpi_sessions(mixed iwacwfyA RANKS 2 NODES one emulated WAYS tug)
 
+# Children, and memory of MPI_Alloc_mem.
+tug_mpi_test(forks RANKS 1 2)
+tug_mpi_test(forks RANKS 2 NODES tcp WAYS host tug)
+tug_mpi_test(forks.free ARGS free RANKS 2 WAYS tug native packet)
+
 # Processes that fork, abort, exit, crash, or never call MPI_Finalize.
 tug_mpi_script(process.fork process.sh 2 FIRST 0 ARGS fork)
 tug_mpi_script(process.abort process.sh 2 FIRST 5 ARGS abort)
