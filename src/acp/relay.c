@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "acp/layer.h"
+#include "transport/memory.h"
 
 enum { CALL_KEY, CALL_COMMAND };
 
@@ -35,6 +36,8 @@ static struct {
     unsigned credit, most, out;
 } relay;
 
+#define WHAT "a message of ACP"
+
 /* ---- keys ---- */
 
 static void answer_key(tug_context *context, struct tug_caller caller, const void *payload,
@@ -45,8 +48,9 @@ static void answer_key(tug_context *context, struct tug_caller caller, const voi
     (void)d;
     if (bytes == sizeof(number))
         memcpy(&number, payload, bytes);
-    if (number < TUG_ACP_KEYS &&
-        tug_acp_pin(tug_acp_ga(tug_acp.rank, 0, number, 0), 0, &own) == 0) {
+    if (number >= TUG_ACP_KEYS)
+        tug_message_complain(caller.process, WHAT);
+    else if (tug_acp_pin(tug_acp_ga(tug_acp.rank, 0, number, 0), 0, &own) == 0) {
         key = own.key;
         tug_acp_unpin(&own);
     }
@@ -59,9 +63,13 @@ static void answered_key(void *argument, int status) {
     struct question *question = argument;
     acp_ga_t base = question->base; /* the question may be used for another key soon */
     struct tug_acp_command *next, *at = tug_acp_take_all(&question->askers);
+    const uint32_t rank = tug_acp_ga_rank(base);
+    const struct tug_key *key = &question->answer;
     if (status == 0)
-        status = tug_acp_cache_store(&tug_acp.cache, tug_acp_ga_rank(base), question->number,
-                                     &question->answer);
+        status =
+            tug_message_status((int)rank, WHAT, 0, key->word[0] == 0 || tug_key_owner(key) == rank);
+    if (status == 0)
+        status = tug_acp_cache_store(&tug_acp.cache, rank, question->number, key);
     question->open = false;
     for (; at != NULL; at = next) {
         next = at->next;
@@ -114,7 +122,8 @@ static void answered_command(void *argument, int status) {
     struct tug_acp_command *command = argument;
     relay.out--;
     if (status == 0)
-        status = command->answer;
+        status = tug_message_status((int)tug_acp_ga_rank(command->request.src), WHAT,
+                                    command->answer, true);
     if (status == TUG_ERR_FULL) {
         relay.credit = relay.out > 0 ? relay.out : 1; /* as many as are there or on their way */
         tug_acp_relay_again(command);
@@ -164,6 +173,8 @@ static void called_command(tug_context *context, struct tug_caller caller, const
     (void)context;
     (void)d;
     int status = check(payload, bytes, &request);
+    if (status != 0)
+        tug_message_complain(caller.process, WHAT);
     if (status == 0 && command == NULL)
         status = TUG_ERR_FULL;
     if (status != 0) {

@@ -48,6 +48,7 @@ static void place_own_pages(struct tug_array *array, enum tug_placement placemen
     size_t taken = 0;
     for (; page < end; page += cyclic ? array->nranks : 1, taken++) {
         const struct tug_page_slot place = tug_array_first_place(array, placement, page);
+        array->slot_pages[place.slot] = page;
         struct tug_page *entry = tug_pages_take(&array->pages, page, true);
         tug_pages_set(&array->pages, entry, &place, tug_array_address(array, &place));
         tug_page_open(entry);
@@ -167,7 +168,8 @@ struct tug_array_footprint tug_array_footprint(uint32_t noperations) {
         .pool = sizeof(struct tug_array_pool) + part,
         .part = part,
         .entry = sizeof(struct tug_page) + sizeof(struct tug_page *),
-        .slot = sizeof(*(struct tug_array){0}.free_slots) + sizeof(*(struct tug_array){0}.real),
+        .slot = sizeof(*(struct tug_array){0}.free_slots) + sizeof(*(struct tug_array){0}.real) +
+                sizeof(*(struct tug_array){0}.slot_pages),
         .record = tug_home_footprint(),
     };
 }
@@ -177,9 +179,10 @@ static int make_tables(struct tug_array *array, const struct tug_array_params *p
     array->pools = calloc(array->nranks, sizeof(*array->pools));
     array->free_slots = calloc(array->nslots, sizeof(*array->free_slots));
     array->real = calloc(array->nslots, 1);
+    array->slot_pages = calloc(array->nslots, sizeof(*array->slot_pages));
     array->orders = calloc(norders, sizeof(*array->orders));
     if (array->pools == NULL || array->free_slots == NULL || array->real == NULL ||
-        array->orders == NULL)
+        array->slot_pages == NULL || array->orders == NULL)
         return TUG_ERR_NO_MEMORY;
     size_t foreign = params->places != 0 ? params->places : TUG_ARRAY_PLACES;
     if (foreign > array->npages_most)
@@ -203,6 +206,7 @@ static void destroy(struct tug_array *array) {
     tug_tags_fini(&array->tags);
     free(array->orders);
     free(array->real);
+    free(array->slot_pages);
     free(array->free_slots);
     tug_pools_close(array);
     free(array->homes);
@@ -258,16 +262,42 @@ int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_a
     return 0;
 }
 
+/* ---- messages ---- */
+
+#define WHAT "a message about an array"
+
+void tug_array_refuse(struct tug_array *array, struct tug_caller caller) {
+    tug_message_complain(caller.process, WHAT);
+    tug_answer(array->context, caller, NULL, 0);
+}
+
+int tug_array_status(int status, uint32_t process, int32_t told, bool right) {
+    return status != 0 ? status : tug_message_status((int)process, WHAT, told, right);
+}
+
+static size_t bytes_of(enum tug_gas_call kind) {
+    switch (kind) {
+    case TUG_CALL_ASK:
+    case TUG_CALL_MOVE:
+        return sizeof(struct tug_question);
+    case TUG_CALL_POOL:
+        return sizeof(uint32_t);
+    default:
+        return sizeof(struct tug_message);
+    }
+}
+
 static void take_call(tug_context *context, struct tug_caller caller, const void *payload,
                       size_t bytes, void *d) {
     const struct tug_receiver *receiver = d;
-    (void)context, (void)bytes;
-    receiver->receive(receiver->array, caller, payload);
+    struct tug_array *array = receiver->array;
+    (void)context;
+    if (bytes != bytes_of((enum tug_gas_call)(receiver - array->receivers)) ||
+        !receiver->receive(array, caller, payload))
+        tug_array_refuse(array, caller);
 }
 
-void tug_array_receive(struct tug_array *array, enum tug_gas_call kind,
-                       void (*receive)(struct tug_array *array, struct tug_caller caller,
-                                       const void *payload)) {
+void tug_array_receive(struct tug_array *array, enum tug_gas_call kind, tug_receive receive) {
     array->receivers[kind] = (struct tug_receiver){array, receive};
     (void)tug_call_register(array->context, kind, take_call, &array->receivers[kind]);
 }

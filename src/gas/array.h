@@ -68,9 +68,15 @@ enum tug_gas_call {
     TUG_CALL_KINDS
 };
 
+/* Messages are input. Each is checked in full before it changes anything: its length, its sender,
+ * its fields, and that the page is in a state in which its home sends it. A message that fails is
+ * dropped: take_call() logs it and answers it with no bytes, which is an error for the sender. A
+ * false answer ends its order with TUG_ERR_INVALID. So a process that lies loses the pages that it
+ * is the home or the owner of, and no others. */
+
 struct tug_question { /* ask, move: to the home */
     uint64_t page;
-    uint32_t to;    /* move: the new owner */
+    uint32_t to;    /* move: the new owner; ask: TUG_NO_OWNER */
     uint8_t puts;   /* ask: the answer must allow puts */
     uint8_t wanted; /* move: is among the page's wants (see below) */
     uint8_t gently; /* move: not if it would have to wait for a hold */
@@ -99,10 +105,13 @@ struct tug_pool_key {
     uint64_t first;
 };
 
-/* Who takes one of these kinds. Holder only. */
+/* Takes a message of its kind's length. False: the message makes no sense, and nothing has been
+ * changed. Holder only. */
+typedef bool (*tug_receive)(struct tug_array *array, struct tug_caller caller, const void *payload);
+
 struct tug_receiver {
     struct tug_array *array;
-    void (*receive)(struct tug_array *array, struct tug_caller caller, const void *payload);
+    tug_receive receive;
 };
 
 /* ---- orders ---- */
@@ -163,6 +172,7 @@ enum tug_pool_state { TUG_POOL_UNKNOWN, TUG_POOL_ASKED, TUG_POOL_KNOWN };
 /* A part of a pool, of which this process has used pages. Holder only. */
 struct tug_pool_part {
     struct tug_pool_key at;
+    uint32_t owner, number; /* of another process's part */
     enum tug_pool_state state;
     int status;                   /* once it is known: 0, or why there is no key */
     struct tug_deferred *waiting; /* for the key */
@@ -243,6 +253,7 @@ struct tug_array {
     struct tug_array_pool *first_pool;
     size_t wants_at;      /* behind each pool's slots: a word a page whose home is there */
     unsigned char *real;  /* [nslots] does the slot have memory? This and these: holder only */
+    uint64_t *slot_pages; /* [nslots] the page that has the slot; TUG_NO_PAGE: it is free */
     uint32_t *free_slots; /* [nfree] */
     size_t nfree;
 
@@ -284,6 +295,17 @@ static inline struct tug_page_home tug_array_home(const struct tug_array *array,
     if (array->homes != NULL)
         return array->homes[page];
     return (struct tug_page_home){(uint32_t)(page % array->nranks), page / array->nranks};
+}
+
+/* Is that process the home of a page that the array has now? */
+static inline bool tug_array_is_home(const struct tug_array *array, uint64_t page, uint32_t rank) {
+    return page < array->npages && tug_array_home(array, page).rank == rank;
+}
+
+/* Can a page be there? */
+static inline bool tug_array_has_place(const struct tug_array *array,
+                                       const struct tug_page_slot *place) {
+    return place->owner < array->nranks && place->slot < array->nslots;
 }
 
 /* Most pages that a process owns at creation. */
@@ -332,9 +354,14 @@ struct tug_page_slot tug_array_first_place(const struct tug_array *array,
                                            enum tug_placement placement, uint64_t page);
 
 /* From now on calls of that kind go there. */
-void tug_array_receive(struct tug_array *array, enum tug_gas_call kind,
-                       void (*receive)(struct tug_array *array, struct tug_caller caller,
-                                       const void *payload));
+void tug_array_receive(struct tug_array *array, enum tug_gas_call kind, tug_receive receive);
+
+/* Logs that a call makes no sense, and ends it at its caller with an error. */
+void tug_array_refuse(struct tug_array *array, struct tug_caller caller);
+
+/* The status of a call that has ended with `status`. If that is 0, the answer counts: it has told
+ * `told`, and if that is 0, is it right? */
+int tug_array_status(int status, uint32_t process, int32_t told, bool right);
 
 /* ---- order.c ---- */
 
@@ -402,11 +429,11 @@ void tug_follow_left(struct tug_page *entry);
 
 /* ---- slots.c ---- */
 
-/* The first `taken` slots are taken. */
+/* The first `taken` slots are taken. The caller names their pages. */
 void tug_slots_open(struct tug_array *array, size_t taken);
 
-/* A slot, with memory behind it. False: there is none. Holder only. */
-bool tug_slot_take(struct tug_array *array, uint32_t *slot);
+/* A slot for the page, with memory behind it. False: there is none. Holder only. */
+bool tug_slot_take(struct tug_array *array, uint64_t page, uint32_t *slot);
 void tug_slot_give(struct tug_array *array, uint32_t slot);
 
 /* Gives the memory of all free slots back to the system, where that can be done. Holder only. */

@@ -14,6 +14,7 @@
 
 struct resize {
     struct tug_array *array;
+    size_t bytes;
     uint64_t npages;
     bool done;
 };
@@ -29,9 +30,11 @@ static int check_size(struct tug_array *array, size_t bytes, bool grows) {
     return 0;
 }
 
-static void set_size(struct tug_array *array, size_t bytes) {
-    array->bytes = bytes;
-    array->npages = tug_array_page(array, bytes - 1) + 1;
+/* By the holder, who compares the pages of messages with it. */
+static void set_size(void *argument) {
+    const struct resize *resize = argument;
+    resize->array->bytes = resize->bytes;
+    resize->array->npages = resize->npages;
 }
 
 /* ---- pages that go ---- */
@@ -86,10 +89,11 @@ int tug_array_shrink(tug_array *array, size_t bytes) {
         return status;
     if (!tug_array_agree(array, atomic_load(&array->holds) == 0))
         return TUG_ERR_STATE;
+    struct resize resize = {array, bytes, tug_array_page(array, bytes - 1) + 1, true};
     (void)tug_array_invalidate(array, bytes, array->bytes - bytes);
-    let_go(array, tug_array_page(array, bytes - 1) + 1);
+    let_go(array, resize.npages);
     clear_rest(array, bytes);
-    set_size(array, bytes);
+    tug_engine_call(set_size, &resize);
     (void)tug_array_agree(array, true); /* nobody uses what others have not done with */
     return 0;
 }
@@ -101,7 +105,7 @@ static bool come(struct tug_array *array, uint64_t page) {
     struct tug_page *entry = tug_pages_take(&array->pages, page, true);
     if (entry == NULL)
         return false;
-    if (!tug_slot_take(array, &slot)) {
+    if (!tug_slot_take(array, page, &slot)) {
         (void)tug_pages_forget(&array->pages, entry);
         return false;
     }
@@ -116,7 +120,6 @@ static bool come(struct tug_array *array, uint64_t page) {
 static void come_all(void *argument) {
     struct resize *resize = argument;
     struct tug_array *array = resize->array;
-    resize->done = true;
     for (uint64_t page = array->npages; resize->done && page < resize->npages; page++)
         if (tug_array_home(array, page).rank == array->rank)
             resize->done = come(array, page);
@@ -129,13 +132,13 @@ int tug_array_grow(tug_array *array, size_t bytes) {
     int status = check_size(array, bytes, true);
     if (status != 0)
         return status;
-    struct resize resize = {.array = array, .npages = tug_array_page(array, bytes - 1) + 1};
+    struct resize resize = {array, bytes, tug_array_page(array, bytes - 1) + 1, true};
     tug_engine_call(come_all, &resize);
     if (!tug_array_agree(array, resize.done)) { /* as it was */
         let_go(array, array->npages);
         return tug_array_agree(array, true) ? TUG_ERR_NO_MEMORY : TUG_ERR_MPI;
     }
-    set_size(array, bytes);
+    tug_engine_call(set_size, &resize);
     (void)tug_array_agree(array, true);
     return 0;
 }

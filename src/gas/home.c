@@ -94,10 +94,19 @@ static void reply(struct tug_array *array, struct record *record, struct tug_cal
  * turn is over with its status. */
 static bool begin(struct turn *turn);
 
+/* A move is no more among the page's wants. If a process has said so of one that it had not
+ * counted, there may be none left. */
+static void stop_wanting(const struct tug_array *array, uint64_t page) {
+    _Atomic uint32_t *wants = tug_array_wants(array, page);
+    uint32_t now = atomic_load(wants);
+    while (now != 0 && !atomic_compare_exchange_weak(wants, &now, now - 1)) {
+    }
+}
+
 /* Answers a move, whose asker may own the page again and look at its wants at once. */
 static void end_turn(const struct turn *turn, int status) {
     if (turn->question.wanted)
-        atomic_fetch_sub(tug_array_wants(turn->array, turn->question.page), 1);
+        stop_wanting(turn->array, turn->question.page);
     reply(turn->array, turn->record, turn->caller, status, true);
 }
 
@@ -127,9 +136,12 @@ static bool all_are_told(const struct turn *turn) {
 static void answered(void *d, int status) {
     struct answer *answer = d;
     struct turn *turn = answer->turn;
-    if (status == 0 && answer->no && turn->step == TUG_CALL_STOP)
+    const bool stop = turn->step == TUG_CALL_STOP;
+    const uint32_t no_most = !stop || turn->message.gently; /* else a stop waits for holds */
+    status = tug_array_status(status, answer->rank, 0, answer->no <= no_most);
+    if (status == 0 && answer->no && stop)
         status = TUG_ERR_STATE;
-    if (status != 0 && turn->status == 0 && turn->step == TUG_CALL_STOP)
+    if (status != 0 && turn->status == 0 && stop)
         turn->status = status; /* a process that is lost need not be told of the change */
     if (answer->no && turn->step == TUG_CALL_CHANGE)
         tug_rankset_remove(&turn->record->told, answer->rank);
@@ -192,7 +204,8 @@ static void fetched(void *d, int status) {
     struct turn *turn = d;
     struct record *record = turn->record;
     turn->array->home->fetches--;
-    turn->status = status != 0 ? status : turn->fetched.status;
+    turn->status = tug_array_status(status, turn->question.to, turn->fetched.status,
+                                    turn->fetched.slot < turn->array->nslots);
     if (turn->status != 0) {
         give_up(turn);
         return;
@@ -295,9 +308,17 @@ static void line_up(struct turn *turn) {
     }
 }
 
-static void on_ask(struct tug_array *array, struct tug_caller caller, const void *payload) {
+static bool read_question(const struct tug_array *array, const void *payload,
+                          struct tug_question *question) {
+    memcpy(question, payload, sizeof(*question));
+    return tug_array_is_home(array, question->page, array->rank) && question->puts <= 1 &&
+           question->wanted <= 1 && question->gently <= 1;
+}
+
+static bool on_ask(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_question question;
-    memcpy(&question, payload, sizeof(question));
+    if (!read_question(array, payload, &question) || question.to != TUG_NO_OWNER)
+        return false;
     struct record *record = record_of(array, question.page);
     const struct turn *move = record->move;
     if (move == NULL) {
@@ -311,6 +332,7 @@ static void on_ask(struct tug_array *array, struct tug_caller caller, const void
         else
             reply(array, record, caller, TUG_ERR_NO_MEMORY, false);
     }
+    return true;
 }
 
 static bool may_wait_for_a_hold(const struct turn *turn) {
@@ -327,9 +349,10 @@ static bool any_may_wait(const struct record *record) {
     return false;
 }
 
-static void on_move(struct tug_array *array, struct tug_caller caller, const void *payload) {
+static bool on_move(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_question question;
-    memcpy(&question, payload, sizeof(question));
+    if (!read_question(array, payload, &question) || question.to >= array->nranks)
+        return false;
     struct record *record = record_of(array, question.page);
     if (!question.wanted) /* from a node that cannot reach them */
         atomic_fetch_add(tug_array_wants(array, question.page), 1);
@@ -337,7 +360,7 @@ static void on_move(struct tug_array *array, struct tug_caller caller, const voi
     const bool refused = question.gently && any_may_wait(record);
     struct turn *turn = refused ? NULL : take_turn(array, caller, &question, true);
     if (turn == NULL) {
-        atomic_fetch_sub(tug_array_wants(array, question.page), 1);
+        stop_wanting(array, question.page);
         reply(array, record, caller, refused ? TUG_ERR_STATE : TUG_ERR_NO_MEMORY, false);
     } else if (record->move != NULL) {
         line_up(turn);
@@ -345,6 +368,7 @@ static void on_move(struct tug_array *array, struct tug_caller caller, const voi
         end_turn(turn, turn->status);
         free(turn);
     }
+    return true;
 }
 
 void tug_home_begin(struct tug_array *array, uint64_t page, uint32_t slot) {

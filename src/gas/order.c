@@ -138,6 +138,19 @@ static void set_place(struct tug_page *entry, const struct tug_page_slot *place)
     tug_pages_set(&entry->array->pages, entry, place, tug_array_address(entry->array, place));
 }
 
+/* Can the home say that? This process knows its own pages: one comes and leaves by a change, which
+ * is here before the home says anything newer. */
+static bool can_be(const struct tug_page *entry, const struct tug_page_slot *place) {
+    const struct tug_array *array = entry->array;
+    const bool known = tug_page_known(entry);
+    const bool here = known && entry->place.owner == array->rank;
+    if (!tug_array_has_place(array, place))
+        return false;
+    if (known && place->generation < entry->place.generation)
+        return true;
+    return here == (place->owner == array->rank) && (!here || place->slot == entry->place.slot);
+}
+
 /* What the home says counts unless this process has been told something newer since. */
 static void apply(struct tug_page *entry, const struct tug_reply *reply) {
     const struct tug_page_slot *place = &reply->place;
@@ -153,9 +166,12 @@ static void replied(void *d, int status) {
     struct tug_task *task = d;
     struct tug_page *entry = task->entry;
     const bool moved = task->question.to != TUG_NO_OWNER;
+    const struct tug_reply *reply = &task->reply;
+    const uint32_t to = task->question.to;
     entry->asking = false;
-    if (status == 0)
-        status = task->reply.status;
+    status = tug_array_status(status, tug_array_home(entry->array, task->page).rank, reply->status,
+                              can_be(entry, &reply->place) && reply->puts <= 1 &&
+                                  (!moved || reply->place.owner == to));
     if (status == 0)
         apply(entry, &task->reply);
     if (status != 0 || moved)
@@ -414,12 +430,37 @@ static void settle(struct tug_deferred *work) {
     answer(entry->array, entry->caller, 0);
 }
 
-static void on_stop(struct tug_array *array, struct tug_caller caller, const void *payload) {
+/* Is it from the page's home? */
+static bool read_message(const struct tug_array *array, struct tug_caller caller,
+                         const void *payload, struct tug_message *message) {
+    memcpy(message, payload, sizeof(*message));
+    return tug_array_is_home(array, message->page, (uint32_t)caller.process) &&
+           tug_array_has_place(array, &message->place) && message->gently <= 1;
+}
+
+/* Has a step in a move of the page not been answered yet, or does the page come? */
+static bool in_a_step(const struct tug_page *entry) {
+    return entry->stopping || entry->changing || entry->coming;
+}
+
+/* Can the page leave that place, as far as this process knows? The home's generation may be newer:
+ * a move that is given up adds one. */
+static bool can_leave(const struct tug_page *entry, const struct tug_page_slot *place) {
+    return !in_a_step(entry) &&
+           (!tug_page_known(entry) ||
+            (entry->place.owner == place->owner && entry->place.slot == place->slot &&
+             entry->place.generation <= place->generation));
+}
+
+static bool on_stop(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_message message;
-    memcpy(&message, payload, sizeof(message));
+    if (!read_message(array, caller, payload, &message))
+        return false;
     struct tug_page *entry = tug_pages_find(&array->pages, message.page);
     bool held = false;
     if (entry != NULL) {
+        if (!can_leave(entry, &message.place))
+            return false;
         entry->puts_from = message.place.generation + 1;
         /* seq_cst, then the holds: pairs with try_hold(), which counts its hold before it enters */
         entry->stopping = !tug_page_stop(entry);
@@ -429,6 +470,7 @@ static void on_stop(struct tug_array *array, struct tug_caller caller, const voi
     }
     if (entry == NULL || !entry->stopping)
         answer(array, caller, held);
+    return true;
 }
 
 static void finish_change(struct tug_page *entry, const struct tug_page_slot *place) {
@@ -445,26 +487,56 @@ static void finish_change(struct tug_page *entry, const struct tug_page_slot *pl
     wake(entry);
 }
 
-static void on_change(struct tug_array *array, struct tug_caller caller, const void *payload) {
+/* Can the page go to that place? To this process it comes where it has been copied to; others hear
+ * of it after a stop, if puts were allowed, and the owner always. */
+static bool can_go(const struct tug_page *entry, const struct tug_page_slot *place) {
+    const struct tug_page_slot *next = &entry->next;
+    if (place->owner == entry->array->rank)
+        return entry->coming && !entry->changing && next->owner == place->owner &&
+               next->slot == place->slot && next->generation == place->generation;
+    return !in_a_step(entry) && (atomic_load(&entry->writers) & TUG_WRITERS_NO_PUTS) &&
+           (!tug_page_known(entry) ||
+            (entry->place.generation < place->generation &&
+             (entry->place.owner != entry->array->rank || entry->puts_from == place->generation)));
+}
+
+static bool on_change(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_message message;
-    memcpy(&message, payload, sizeof(message));
+    if (!read_message(array, caller, payload, &message))
+        return false;
     struct tug_page *entry = tug_pages_find(&array->pages, message.page);
+    if (entry != NULL ? !can_go(entry, &message.place) : message.place.owner == array->rank)
+        return false;
     if (entry != NULL && entry->gets > 0) {
         entry->changing = true;
         entry->next = message.place;
         entry->caller = caller;
-        return;
+        return true;
     }
     if (entry != NULL)
         finish_change(entry, &message.place);
     answer(array, caller, entry == NULL);
+    return true;
 }
 
-static void on_free(struct tug_array *array, struct tug_caller caller, const void *payload) {
+/* The page has left the slot. It may have come back to another one, and the array may have shrunk
+ * since. */
+static bool on_free(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_message message;
     memcpy(&message, payload, sizeof(message));
-    tug_slot_give(array, message.place.slot);
+    const struct tug_page_slot *place = &message.place;
+    if (message.page >= array->npages_most || !tug_array_has_place(array, place) ||
+        tug_array_home(array, message.page).rank != (uint32_t)caller.process ||
+        place->owner != array->rank || array->slot_pages[place->slot] != message.page)
+        return false;
+    const struct tug_page *entry = tug_pages_find(&array->pages, message.page);
+    if (entry != NULL && ((tug_page_known(entry) && entry->place.owner == array->rank &&
+                           entry->place.slot == place->slot) ||
+                          (entry->coming && entry->next.slot == place->slot)))
+        return false;
+    tug_slot_give(array, place->slot);
     answer(array, caller, 0);
+    return true;
 }
 
 /* ---- fetching a page that comes ---- */
@@ -485,26 +557,44 @@ static void fetched(void *d, int status) {
     if (status != 0) {
         fetch->entry->coming = false;
         tug_slot_give(array, fetch->fetched.slot);
+    } else {
+        fetch->entry->next.owner = array->rank;
     }
     tug_answer(array->context, fetch->caller, &fetch->fetched, sizeof(fetch->fetched));
     free(fetch);
 }
 
-/* The new owner's entry is there before the page is, and stays. */
-static void run_fetch(struct tug_deferred *work) {
-    struct fetch *fetch = (struct fetch *)work;
+/* The new owner's entry is there before the page is, and stays. False: not now, or it is refused.
+ */
+static bool find_entry(struct fetch *fetch) {
     struct tug_array *array = fetch->array;
     const struct tug_page_slot *place = &fetch->message.place;
     struct tug_page *entry = tug_pages_find(&array->pages, fetch->message.page);
     if (entry == NULL)
         entry = tug_pages_take(&array->pages, fetch->message.page, true);
     if (entry == NULL) {
-        tug_deferred_retry(&array->deferred, work);
-        return;
+        tug_deferred_retry(&array->deferred, &fetch->work);
+        return false;
+    }
+    if (!can_leave(entry, place)) {
+        tug_slot_give(array, fetch->fetched.slot);
+        tug_array_refuse(array, fetch->caller);
+        free(fetch);
+        return false;
     }
     entry->coming = true;
+    entry->next = (struct tug_page_slot){place->generation + 1, TUG_NO_OWNER, fetch->fetched.slot};
     fetch->entry = entry;
+    return true;
+}
+
+static void run_fetch(struct tug_deferred *work) {
+    struct fetch *fetch = (struct fetch *)work;
+    struct tug_array *array = fetch->array;
+    const struct tug_page_slot *place = &fetch->message.place;
     int status;
+    if (fetch->entry == NULL && !find_entry(fetch))
+        return;
     if (!tug_pool_find(array, place, work, &status))
         return;
     if (status != 0) {
@@ -521,19 +611,23 @@ static void run_fetch(struct tug_deferred *work) {
         tug_deferred_retry(&array->deferred, work);
 }
 
-static void on_fetch(struct tug_array *array, struct tug_caller caller, const void *payload) {
+static bool on_fetch(struct tug_array *array, struct tug_caller caller, const void *payload) {
+    struct tug_message message;
+    if (!read_message(array, caller, payload, &message) || message.place.owner == array->rank)
+        return false;
     struct fetch *fetch = calloc(1, sizeof(*fetch));
-    if (fetch == NULL || !tug_slot_take(array, &fetch->fetched.slot)) {
+    if (fetch == NULL || !tug_slot_take(array, message.page, &fetch->fetched.slot)) {
         free(fetch);
         const struct tug_fetched full = {.status = TUG_ERR_NO_MEMORY};
         tug_answer(array->context, caller, &full, sizeof(full));
-        return;
+        return true;
     }
     fetch->work.run = run_fetch;
     fetch->array = array;
     fetch->caller = caller;
-    memcpy(&fetch->message, payload, sizeof(fetch->message));
+    fetch->message = message;
     run_fetch(&fetch->work);
+    return true;
 }
 
 void tug_order_register(struct tug_array *array) {

@@ -68,15 +68,15 @@ struct tug_page {
     /* the holder's own */
     struct tug_array *array;
     struct tug_page_slot place;
-    uint64_t puts_from;       /* the first generation that puts have not been stopped for */
-    uint32_t gets;            /* under way from memory that is not mapped */
-    bool asking;              /* the home has been asked for this page */
-    bool stopping;            /* a stop is answered when no puts are under way */
-    bool changing;            /* `next` comes into force when no gets are under way */
-    bool coming;              /* the page is being copied to this process */
-    bool turn;                /* a move that others here have waited for has just been answered */
-    struct tug_caller caller; /* of stopping or changing: it is answered when that is over */
-    struct tug_page_slot next;
+    uint64_t puts_from;        /* the first generation that puts have not been stopped for */
+    uint32_t gets;             /* under way from memory that is not mapped */
+    bool asking;               /* the home has been asked for this page */
+    bool stopping;             /* a stop is answered when no puts are under way */
+    bool changing;             /* `next` comes into force when no gets are under way */
+    bool coming;               /* the page is being copied to this process */
+    bool turn;                 /* a move that others here have waited for has just been answered */
+    struct tug_caller caller;  /* of stopping or changing: it is answered when that is over */
+    struct tug_page_slot next; /* coming: where it is copied to; no owner before that has ended */
     struct tug_task *first, *last; /* calls that wait for the home, a stop, a change or a copy */
     /* follow.c */
     uint64_t rent_ns, idle_ns; /* paid for accesses while the page was elsewhere; see rent.h */

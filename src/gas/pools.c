@@ -92,14 +92,17 @@ bool tug_pool_is_loose(const struct tug_array *array, uint32_t slot) {
 }
 
 /* No memory: nothing is named. */
-static void on_pool(struct tug_array *array, struct tug_caller caller, const void *payload) {
+static bool on_pool(struct tug_array *array, struct tug_caller caller, const void *payload) {
     struct tug_pool_key at = {0};
     uint32_t number;
     memcpy(&number, payload, sizeof(number));
-    const struct tug_pool_part *part = number < array->nparts ? tell_of(array, number) : NULL;
+    if (number >= array->nparts)
+        return false;
+    const struct tug_pool_part *part = tell_of(array, number);
     if (part != NULL)
         at = part->at;
     tug_answer(array->context, caller, &at, sizeof(at));
+    return true;
 }
 
 /* ---- those of others ---- */
@@ -107,8 +110,13 @@ static void on_pool(struct tug_array *array, struct tug_caller caller, const voi
 static void told(void *d, int status) {
     struct tug_pool_part *part = d;
     struct tug_deferred *work = part->waiting;
+    const uint64_t first = part->at.first;
+    const bool none = part->at.key.word[0] == 0;
+    const bool right =
+        none || (tug_key_owner(&part->at.key) == part->owner &&
+                 (first == 0 || first == (uint64_t)part->number * part->array->part_slots));
     part->waiting = NULL;
-    part->status = status == 0 && part->at.key.word[0] == 0 ? TUG_ERR_NO_MEMORY : status;
+    part->status = tug_array_status(status, part->owner, none ? TUG_ERR_NO_MEMORY : 0, right);
     part->state = TUG_POOL_KNOWN;
     while (work != NULL) {
         struct tug_deferred *next = work->next;
@@ -126,6 +134,8 @@ static bool ask(struct tug_pool_part *part, uint32_t rank, uint32_t number) {
                                          .answer_in_bytes = sizeof(part->at),
                                          .on_complete = {told, part}};
     part->state = TUG_POOL_ASKED;
+    part->owner = rank;
+    part->number = number;
     if (tug_try_call_async(part->array->context, &call))
         return true;
     part->state = TUG_POOL_UNKNOWN;
@@ -142,7 +152,7 @@ bool tug_pool_find(struct tug_array *array, const struct tug_page_slot *place,
         return true;
     if (place->owner == array->rank)
         part = tell_of(array, number);
-    else if (pool != NULL && number < array->nparts)
+    else if (pool != NULL)
         part = part_of(array, pool, number);
     *status = part != NULL ? part->status : TUG_ERR_NO_MEMORY;
     if (part == NULL || part->state == TUG_POOL_KNOWN)
@@ -163,7 +173,6 @@ struct tug_remote_address tug_pool_there(const struct tug_array *array,
         pool->parts != NULL ? pool->parts[place->slot / array->part_slots] : NULL;
     const struct tug_pool_key *at =
         part != NULL && part->state == TUG_POOL_KNOWN ? &part->at : &pool->whole;
-    /* a slot before the first that the owner named is beyond any memory */
     return (struct tug_remote_address){&at->key,
                                        (place->slot - at->first) * array->page_bytes + offset};
 }

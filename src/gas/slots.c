@@ -14,10 +14,10 @@
 
 void tug_slots_open(struct tug_array *array, size_t taken) {
     for (size_t slot = array->nslots; slot > taken; slot--)
-        array->free_slots[array->nfree++] = (uint32_t)(slot - 1);
+        tug_slot_give(array, (uint32_t)(slot - 1));
 }
 
-bool tug_slot_take(struct tug_array *array, uint32_t *slot) {
+bool tug_slot_take(struct tug_array *array, uint64_t page, uint32_t *slot) {
     if (array->nfree == 0)
         return false;
     const uint32_t last = array->free_slots[array->nfree - 1];
@@ -25,12 +25,14 @@ bool tug_slot_take(struct tug_array *array, uint32_t *slot) {
         !tug_shm_populate(tug_slot_address(array, last), array->page_bytes, "a page of an array"))
         return false;
     array->real[last] = 1;
+    array->slot_pages[last] = page;
     array->nfree--;
     *slot = last;
     return true;
 }
 
 void tug_slot_give(struct tug_array *array, uint32_t slot) {
+    array->slot_pages[slot] = TUG_NO_PAGE;
     array->free_slots[array->nfree++] = slot;
 }
 

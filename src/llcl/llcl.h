@@ -107,6 +107,15 @@ struct tug_context_footprint {
 };
 struct tug_context_footprint tug_context_footprint(void);
 
+/* ---- messages ---- */
+
+/* Logs that a message of that process is dropped: it is `what`, and makes no sense here. */
+void tug_message_complain(int source, const char *what);
+
+/* The status that an answer of that process tells. TUG_ERR_INVALID, with a complaint: there is no
+ * such status, or it is 0 and the rest of the answer is not right. */
+int tug_message_status(int source, const char *what, int32_t told, bool right);
+
 /* ---- memory ---- */
 
 /* All memory of this process, as local memory only: offset is the address. For floors whose users

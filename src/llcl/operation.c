@@ -509,6 +509,20 @@ bool tug_context_long_message(tug_context *context, const struct tug_long_messag
     return tug_try_submit(context, &request, (unsigned char *)(uintptr_t)message->data, NULL);
 }
 
+void tug_message_complain(int source, const char *what) {
+    tug_log(TUG_LOG_ERROR,
+            "rank %d sends %s that makes no sense here, and it is dropped: run the same version of "
+            "the library on all ranks",
+            source, what);
+}
+
+int tug_message_status(int source, const char *what, int32_t told, bool right) {
+    if (told < 0 ? told >= TUG_ERR_DEVICE : told == 0 && right)
+        return told;
+    tug_message_complain(source, what);
+    return TUG_ERR_INVALID;
+}
+
 void tug_answer(tug_context *context, struct tug_caller caller, const void *answer,
                 size_t size_in_bytes) {
     if (caller.tag & TUG_LONE_CALLER)

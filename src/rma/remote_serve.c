@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/copy.h"
-#include "base/log.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/layout.h"
@@ -96,10 +95,7 @@ static bool is_sender(const struct request *request, int process) {
 }
 
 static void complain(int source) {
-    tug_log(TUG_LOG_ERROR,
-            "rank %d sends a one-sided operation that makes no sense here, and it is dropped: run "
-            "the same version of the library on all ranks",
-            source);
+    tug_message_complain(source, "a one-sided operation");
 }
 
 static tug_reduction find_reduction(const struct request *request) {

@@ -11,8 +11,7 @@ enum { MILLION = 1000000, SELF = 0, OWNER = 700000, ASKERS_MOST = 300 };
 static struct tug_array array;
 static struct tug_array_pool own;
 static _Atomic uint32_t wants;
-static void (*on_ask)(struct tug_array *array, struct tug_caller caller, const void *payload);
-static void (*on_move)(struct tug_array *array, struct tug_caller caller, const void *payload);
+static tug_receive on_ask, on_move;
 
 /* What was sent and not yet answered. */
 struct sent {
@@ -42,9 +41,7 @@ bool __wrap_tug_try_call_async(tug_context *context, const struct tug_call_param
 void __wrap_tug_answer(tug_context *context, struct tug_caller caller, const void *answer,
                        size_t bytes);
 void __wrap_tug_deferred_retry(struct tug_deferred_list *deferred, struct tug_deferred *work);
-void __wrap_tug_array_receive(struct tug_array *to, enum tug_gas_call kind,
-                              void (*receive)(struct tug_array *array, struct tug_caller caller,
-                                              const void *payload));
+void __wrap_tug_array_receive(struct tug_array *to, enum tug_gas_call kind, tug_receive receive);
 
 void *__wrap_calloc(size_t n, size_t bytes) {
     allocated += n * bytes;
@@ -92,9 +89,7 @@ void __wrap_tug_deferred_retry(struct tug_deferred_list *deferred, struct tug_de
     retried = work;
 }
 
-void __wrap_tug_array_receive(struct tug_array *to, enum tug_gas_call kind,
-                              void (*receive)(struct tug_array *array, struct tug_caller caller,
-                                              const void *payload)) {
+void __wrap_tug_array_receive(struct tug_array *to, enum tug_gas_call kind, tug_receive receive) {
     (void)to;
     if (kind == TUG_CALL_ASK)
         on_ask = receive;
@@ -112,7 +107,8 @@ static int begin(void **state) {
     nbegun = 0;
     retried = NULL;
     own = (struct tug_array_pool){.mapped = (unsigned char *)&wants};
-    array = (struct tug_array){.rank = SELF, .nranks = MILLION, .npages = 1, .nhomed = 1};
+    array =
+        (struct tug_array){.rank = SELF, .nranks = MILLION, .npages = 1, .nslots = 16, .nhomed = 1};
     array.pools = calloc(MILLION, sizeof(*array.pools));
     assert_non_null(array.pools);
     array.pools[SELF] = &own;
