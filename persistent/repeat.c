@@ -19,7 +19,6 @@
 #include "host/layout.h"
 #include "host/level.h"
 #include "host/participants.h"
-#include "host/report.h"
 #include "persistent/collectives.h"
 #include "persistent/rival.h"
 #include "request/request.h"
@@ -470,8 +469,6 @@ static int run_ours(struct tug_repeat *repeat, const struct tug_repeat_call *cal
                 : reduces(call->kind)                ? run_reduction(repeat, call)
                                                      : run_blocks(repeat, call);
     tug_stat_add(TUG_STAT_COLLECTIVE_TAKEN, 1);
-    if (error != MPI_SUCCESS)
-        tug_report_comm(call->comm, error);
     return error;
 }
 

@@ -100,7 +100,8 @@ struct tug_repeat_turn {
     uint64_t begin_ns;        /* 0: it does not count how long it takes */
 };
 
-/* True if the call has been done here, with its result in turn->error; false if it is the host's,
+/* True if the call has been done here, with its result in turn->error, of which the caller is to
+ * tell the communicator's handler; false if it is the host's,
  * which also reports wrong arguments: then tug_repeat_end() is to be called behind it if
  * turn->timed is set. The same on all ranks of the communicator. */
 bool tug_repeat_begin(const struct tug_repeat_call *call, struct tug_repeat_turn *turn);

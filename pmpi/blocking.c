@@ -13,6 +13,7 @@
 #include "host/level.h"
 #include "host/participants.h"
 #include "host/polite.h"
+#include "host/report.h"
 #include "host/spin.h"
 #include "node/team.h"
 #include "persistent/repeat.h"
@@ -202,8 +203,11 @@ void tug_blocking_meet(MPI_Comm comm) {
         if (repeats) {                                                                             \
             const struct tug_repeat_call call = {                                                  \
                 .kind = TUG_COLLECTIVE_##KIND, DESCRIBE_##KIND, .comm = comm};                     \
-            if (tug_repeat_begin(&call, &turn))                                                    \
+            if (tug_repeat_begin(&call, &turn)) {                                                  \
+                if (TUG_UNLIKELY(turn.error != MPI_SUCCESS))                                       \
+                    tug_report_comm(comm, turn.error);                                             \
                 return turn.error;                                                                 \
+            }                                                                                      \
         }                                                                                          \
         const int error = by_host;                                                                 \
         if (repeats && turn.timed != NULL)                                                         \

@@ -26,7 +26,8 @@
 
 #define TUG_HOST_NAP_NS 20000 /* longest sleep of who waits for the host, which rings no bell */
 
-/* A call that may wait inside the host; while a window is open the engine is told of it. */
+/* A call that may wait inside the host; while a window is open the engine is told of it. An error
+ * handler may throw or jump out of the host: the thread's next call makes up for what is left. */
 #define TUG_INSIDE_HOST(call)                                                                      \
     ({                                                                                             \
         bool attended = __builtin_expect(tug_engine_attended(), 0);                                \

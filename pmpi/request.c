@@ -76,24 +76,31 @@ static int retire(MPI_Request *handle, struct tug_request *request, MPI_Status *
     return error;
 }
 
-/* An error of a one-sided operation is its window's. */
-static __attribute__((noinline)) int
-retire_one_sided(MPI_Request *handle, struct tug_request *request, MPI_Status *status) {
-    const MPI_Win win = request->win;
-    const int error = retire(handle, request, status);
-    if (error != MPI_SUCCESS)
-        (void)tug_shim_Win_call_errhandler(win, error);
-    return error;
+/* Whose handler is called with an error: the communicator's, or a one-sided operation's window's.
+ * It may throw or jump, so the call that reports does nothing after it. */
+struct owner {
+    bool is_window;
+    MPI_Win win;
+    MPI_Comm comm;
+};
+
+static struct owner owner_of(const struct tug_request *request) {
+    return (struct owner){request->once, request->win, request->comm};
 }
 
-/* retire() for the calls on a single request, which report through the handler of the communicator,
- * or of a one-sided operation's window. */
+static __attribute__((noinline)) void report(const struct owner *owner, int error) {
+    if (owner->is_window)
+        (void)tug_shim_Win_call_errhandler(owner->win, error);
+    else
+        tug_report_comm(owner->comm, error);
+}
+
+/* retire() for the calls on a single request, whose owner's handler is called. */
 static int retire_one(MPI_Request *handle, struct tug_request *request, MPI_Status *status) {
-    if (request->once)
-        return retire_one_sided(handle, request, status);
+    const struct owner owner = owner_of(request);
     const int error = retire(handle, request, status);
     if (TUG_UNLIKELY(error != MPI_SUCCESS))
-        tug_report_comm(request->comm, error);
+        report(&owner, error);
     return error;
 }
 
@@ -220,7 +227,9 @@ struct mixed {
     int flag;        /* the host's answer */
     bool over; /* a look has taken something, or found nothing left to wait for: no second look */
     int outcome;
-    int error; /* the host's */
+    int error;  /* the host's, or `untold` */
+    int untold; /* an error of ours, for the handler of `owner` when the call is over */
+    struct owner owner;
     MPI_Request on_stack[ON_STACK];
 };
 
@@ -230,7 +239,7 @@ static bool split(struct mixed *mixed, int count, MPI_Request requests[], MPI_St
     mixed->requests = requests;
     mixed->statuses = statuses;
     mixed->flag = 0;
-    mixed->error = MPI_SUCCESS;
+    mixed->error = mixed->untold = MPI_SUCCESS;
     mixed->over = false;
     mixed->has_theirs = false;
     mixed->nover = 0;
@@ -249,13 +258,15 @@ static bool split(struct mixed *mixed, int count, MPI_Request requests[], MPI_St
     return true;
 }
 
-/* Gives the program the host's handles back as the host left them. */
+/* Gives the program the host's handles back as the host left them. Reports what is untold. */
 static int join(struct mixed *mixed, int result) {
     for (int i = 0; i < mixed->count; i++)
         if (known(&mixed->requests[i]) == NULL)
             mixed->requests[i] = mixed->theirs[i];
     if (mixed->theirs != mixed->on_stack)
         free(mixed->theirs);
+    if (TUG_UNLIKELY(mixed->untold != MPI_SUCCESS))
+        report(&mixed->owner, mixed->untold);
     return result;
 }
 
@@ -288,6 +299,12 @@ static bool all_over(struct mixed *mixed) {
     return true;
 }
 
+/* The error of several, MPI_ERR_IN_STATUS. */
+static int leave_untold(struct mixed *mixed) {
+    mixed->owner = (struct owner){.comm = MPI_COMM_SELF};
+    return mixed->untold = MPI_ERR_IN_STATUS;
+}
+
 static int no_memory(void) {
     tug_report_comm(MPI_COMM_SELF, MPI_ERR_NO_MEM);
     return MPI_ERR_NO_MEM;
@@ -312,9 +329,7 @@ static int retire_all(struct mixed *mixed) {
     for (int i = 0; i < mixed->count && !in_status; i++)
         if (ours(&mixed->requests[i]) == NULL && mixed->statuses != MPI_STATUSES_IGNORE)
             mixed->statuses[i].MPI_ERROR = MPI_SUCCESS;
-    if (!in_status) /* or the host has told already */
-        tug_report_comm(MPI_COMM_SELF, MPI_ERR_IN_STATUS);
-    return MPI_ERR_IN_STATUS;
+    return in_status ? MPI_ERR_IN_STATUS : leave_untold(mixed); /* the host has told, or we do */
 }
 
 /* Lets the host move on without completing anything, or reporting what the wait will report. */
@@ -415,7 +430,8 @@ static bool find_any(struct mixed *mixed) {
     if (i >= 0) {
         struct tug_request *request = ours(&mixed->requests[i]);
         mixed->outcome = i;
-        mixed->error = retire_one(&mixed->requests[i], request, mixed->statuses);
+        mixed->owner = owner_of(request);
+        mixed->error = mixed->untold = retire(&mixed->requests[i], request, mixed->statuses);
         return true;
     }
     mixed->error = tug_host.Testany(mixed->count, mixed->theirs, &mixed->outcome, &mixed->flag,
@@ -482,10 +498,8 @@ static bool find_some(struct mixed *mixed) {
         failed |= error != MPI_SUCCESS;
         mixed->indices[found++] = i;
     }
-    if (failed && mixed->error == MPI_SUCCESS) {
-        tug_report_comm(MPI_COMM_SELF, MPI_ERR_IN_STATUS);
-        mixed->error = MPI_ERR_IN_STATUS;
-    }
+    if (failed && mixed->error == MPI_SUCCESS)
+        mixed->error = leave_untold(mixed);
     if (found > 0 || active)
         mixed->outcome = found;
     return found > 0 || !active;

@@ -1,6 +1,5 @@
 /* Windows: what the program calls to make, ask and free them. */
 #include "host/host.h"
-#include "host/spin.h"
 #include "pmpi/blocking.h"
 #include "pmpi/shim.h"
 #include "rma/create.h"
@@ -9,21 +8,12 @@
 
 /* ---- making ---- */
 
-/* All ranks do it together, see host/spin.h. */
-#define TOGETHER(call)                                                                             \
-    ({                                                                                             \
-        tug_spin_meeting_begin(tug_engine_driving);                                                \
-        int result = (call);                                                                       \
-        tug_spin_meeting_end();                                                                    \
-        result;                                                                                    \
-    })
-
 /* The host's call, which blocks, is its own function; the arguments are those of the creation. */
 #define TAKE(Name, host_arguments, unit_t, parameters, ...)                                        \
     static int host_##Name(const struct tug_creation *c, MPI_Aint size) {                          \
         (void)size;                                                                                \
         tug_blocking_meet(c->comm);                                                                \
-        return TOGETHER(tug_host.Name host_arguments(unit_t));                                     \
+        return tug_host.Name host_arguments(unit_t);                                               \
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
         return tug_window_make(&(struct tug_creation){                                             \
@@ -180,6 +170,14 @@ int tug_shim_Win_free(MPI_Win *win) {
 }
 
 /* ---- error handlers ---- */
+
+int tug_shim_Win_create_errhandler(MPI_Win_errhandler_function *win_errhandler_fn,
+                                   MPI_Errhandler *errhandler) {
+    const int error = tug_host.Win_create_errhandler(win_errhandler_fn, errhandler);
+    if (error == MPI_SUCCESS)
+        tug_window_note_handler(*errhandler, win_errhandler_fn);
+    return error;
+}
 
 int tug_shim_Win_set_errhandler(MPI_Win win, MPI_Errhandler errhandler) {
     struct tug_window *window = tug_window_find(win);

@@ -738,12 +738,17 @@ void tug_engine_attend(int change) {
 
 #define ONE_CALL ((uint64_t)1 << 32)
 
+/* This thread is counted. An error handler may have jumped out of its last call. */
+static _Thread_local bool is_in_host;
+
 void tug_engine_host_begin(void) {
-    atomic_fetch_add_explicit(&tug_engine.in_host, ONE_CALL + 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tug_engine.in_host, ONE_CALL + !is_in_host, memory_order_relaxed);
+    is_in_host = true;
 }
 
 void tug_engine_host_end(void) {
-    atomic_fetch_sub_explicit(&tug_engine.in_host, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&tug_engine.in_host, is_in_host, memory_order_relaxed);
+    is_in_host = false;
 }
 
 void tug_engine_host_called(void) {

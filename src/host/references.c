@@ -19,6 +19,12 @@ static const char *const makers[] = {
 };
 
 static const char *const partitioned_makers[] = {"Psend_init", "Precv_init"};
+static const char *const handler_makers[] = {"Comm_create_errhandler", "Win_create_errhandler",
+                                             "File_create_errhandler", "Session_create_errhandler",
+                                             "Errhandler_create"};
+static const char *const leavers[] = {
+    "__cxa_throw",   "__cxa_rethrow",         "longjmp", "_longjmp", "siglongjmp",
+    "__longjmp_chk", "_Unwind_RaiseException"};
 static const char *const starters[] = {"Init", "Init_thread", "Session_init"};
 
 /* What bindings append: nothing in C, underscores and letters in Fortran (mpi_win_create_,
@@ -61,6 +67,18 @@ static bool makes_partitioned(const char *symbol) {
     return name != NULL && is_one_of(name, partitioned_makers, COUNT_OF(partitioned_makers));
 }
 
+static bool makes_handlers(const char *symbol) {
+    const char *name = behind_prefix(symbol);
+    return name != NULL && is_one_of(name, handler_makers, COUNT_OF(handler_makers));
+}
+
+static bool throws_or_jumps(const char *symbol) {
+    bool found = false;
+    for (size_t i = 0; i < COUNT_OF(leavers); i++)
+        found |= strcmp(symbol, leavers[i]) == 0;
+    return found;
+}
+
 static bool starts_mpi(const char *symbol) {
     const char *name = behind_prefix(symbol);
     return name != NULL && is_one_of(name, starters, COUNT_OF(starters));
@@ -72,6 +90,8 @@ struct findings {
     bool needed;
     bool started; /* by somebody that was seen */
     bool partitioned;
+    bool handles, leaves; /* this object */
+    bool escapes;         /* some object makes error handlers, and throws or jumps */
 };
 
 static bool take_reference(const struct tug_reference *reference, void *argument) {
@@ -80,6 +100,8 @@ static bool take_reference(const struct tug_reference *reference, void *argument
         findings->needed |= tug_reference_needs_engine(reference->name);
         findings->started |= starts_mpi(reference->name);
         findings->partitioned |= makes_partitioned(reference->name);
+        findings->handles |= makes_handlers(reference->name);
+        findings->leaves |= throws_or_jumps(reference->name);
     }
     return true;
 }
@@ -110,6 +132,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument) {
     struct findings *findings = argument;
     struct tug_object object;
     bool named = tug_object_of(info, &object);
+    findings->handles = findings->leaves = false;
     (void)size;
     if (holds(info, &tug_host)) {
         /* as an archive in something else: what calls us there leaves no trace */
@@ -121,18 +144,19 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *argument) {
     }
     if (named && !is_hosts(object.soname))
         tug_object_each_reference(&object, take_reference, findings);
+    findings->escapes |= findings->handles && findings->leaves;
     return 0;
 }
 
 static struct findings find(void) {
-    struct findings findings = {false, false, false};
+    struct findings findings = {0};
     (void)dl_iterate_phdr(look_at, &findings);
     return findings;
 }
 
 bool tug_references_need_engine(void) {
     const struct findings findings = find();
-    return findings.needed || !findings.started;
+    return (findings.needed || !findings.started) && !findings.escapes;
 }
 
 bool tug_references_make_partitioned(void) {

@@ -14,8 +14,11 @@
 #include <stdbool.h>
 
 /* False: whatever is loaded now calls nothing for which the engine would run, and the start of MPI
- * itself is called by reference. True: it does, or it cannot be told. The host's own libraries do
- * not count. Well below a millisecond for a usual program. */
+ * itself is called by reference; or some object makes error handlers, and throws or jumps. MPICH
+ * calls a handler inside of its call, with its lock held if it runs at MPI_THREAD_MULTIPLE: after a
+ * handler that throws or jumps every call ends in an assertion (4.0.2 to 4.2.1), where at a lower
+ * level, without locks, it goes on. True: it calls something, or it cannot be told. The host's own
+ * libraries do not count. Well below a millisecond for a usual program. */
 bool tug_references_need_engine(void);
 
 /* Does anything that is loaded now make partitioned requests? The host's own libraries do not

@@ -6,7 +6,8 @@
  * was killed by a signal: with one rank a host the job goes on without it, and hangs. So the job is
  * ended here. May go when MPICH's two calls end it.
  *
- * Any thread, holding nothing that a program's handler may want.
+ * Any thread, as the last act of a call: the program's handler may throw an exception or jump, and
+ * then nothing that follows is done. Nothing is held, and nothing is half done.
  */
 #ifndef TUG_HOST_REPORT_H
 #define TUG_HOST_REPORT_H

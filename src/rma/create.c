@@ -369,15 +369,14 @@ static bool is_allocation(const struct tug_creation *c) {
     return c->flavor == MPI_WIN_FLAVOR_ALLOCATE || c->flavor == MPI_WIN_FLAVOR_SHARED;
 }
 
-/* The host has made a window of so many bytes for the program to use. Collective. */
+/* The host has made a window of so many bytes for the program to use. Collective. An error is not
+ * told so far: it is negative. */
 static int finish_native(const struct tug_creation *c, MPI_Aint size) {
     bool misplaced = c->flavor == MPI_WIN_FLAVOR_CREATE && is_misplaced(c->base, c->size, *c->win);
     struct agreement agreed = agree(misplaced, c->disp_unit, c->comm);
     if (agreed.misplaced) {
         int error = heal(c->base, c->size, c->disp_unit, c->info, c->comm, c->win);
-        if (error != MPI_SUCCESS)
-            tug_report_comm(c->comm, error);
-        return error;
+        return -error;
     }
     adopt_native(*c->win, agreed, c->info);
     struct tug_window *window = tug_window_find(*c->win);
@@ -565,7 +564,7 @@ static int succeeded(const struct making *m, struct tug_window *window) {
     return MPI_SUCCESS;
 }
 
-/* No lane of ours can be had. */
+/* No lane of ours can be had. As finish_native(). */
 static int failed(struct making *m, bool real) {
     const struct tug_creation *c = m->c;
     free(m->spare);
@@ -574,8 +573,7 @@ static int failed(struct making *m, bool real) {
     tug_host.Win_free(c->win);
     if (!m->on_self)
         return make_native(c);
-    tug_report_comm(c->comm, MPI_ERR_WIN); /* it does not serve the program */
-    return MPI_ERR_WIN;
+    return -MPI_ERR_WIN; /* it does not serve the program */
 }
 
 /* The rest, where the ranks have to do more together than to tell. */
@@ -605,19 +603,33 @@ static bool is_wrong(const struct tug_creation *c) {
     return wrong;
 }
 
-int tug_window_make(const struct tug_creation *c) {
+/* As finish_native(). */
+static int make_window(const struct tug_creation *c) {
     struct making m = {.c = c, .team = team_of(c->comm)};
-    if (m.team == NULL || is_wrong(c) ||
-        (c->flavor == MPI_WIN_FLAVOR_SHARED && m.team->nnodes > 1) ||
-        (m.spares = tug_spares_of(m.team)) == NULL)
-        return make_native(c);
-    const struct tug_word *told = consult(&m);
+    const struct tug_word *told = NULL;
+    const bool natively = m.team == NULL || is_wrong(c) ||
+                          (c->flavor == MPI_WIN_FLAVOR_SHARED && m.team->nnodes > 1) ||
+                          (m.spares = tug_spares_of(m.team)) == NULL;
+    if (!natively)
+        told = consult(&m);
     if (m.remote != NULL && m.spare != NULL) {
         (void)have_hosts(&m);
         return succeeded(&m, settle(&m, told, false));
     }
+    static _Thread_local bool meets;
+    if (meets) /* an error handler that the host called has thrown or jumped out of the last one */
+        tug_spin_meeting_end();
+    meets = true;
     tug_spin_meeting_begin(tug_engine_driving);
-    int error = make_anew(&m, told);
+    const int error = natively ? make_native(c) : make_anew(&m, told);
     tug_spin_meeting_end();
+    meets = false;
     return error;
+}
+
+int tug_window_make(const struct tug_creation *c) {
+    const int error = make_window(c);
+    if (error < 0)
+        tug_report_comm(c->comm, -error);
+    return error < 0 ? -error : error;
 }

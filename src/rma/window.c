@@ -1,6 +1,7 @@
 /* Taken windows: the table of handles, error handlers, what is asked of them, their end. */
 #include "rma/window.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,10 +136,55 @@ static void take_handler_back(MPI_Win handle, struct tug_window *window) {
     pthread_mutex_unlock(&window->lock);
 }
 
+/* The functions of handlers. Their handles are given again by the host, and noted again then. */
+static struct handler {
+    MPI_Errhandler handle;
+    MPI_Win_errhandler_function *function;
+} * handlers;
+static size_t nhandlers;
+
+/* Those of the C++ bindings are of another type, and called by the host alone. */
+static bool has_cxx_bindings(void) {
+    return dlsym(RTLD_DEFAULT, "MPIR_Call_errhandler_function") != NULL;
+}
+
+void tug_window_note_handler(MPI_Errhandler handle, MPI_Win_errhandler_function *function) {
+    size_t i = 0;
+    if (has_cxx_bindings())
+        return;
+    pthread_mutex_lock(&list_lock);
+    while (i < nhandlers && handlers[i].handle != handle)
+        i++;
+    struct handler *all = handlers;
+    if (i == nhandlers && (all = realloc(handlers, (i + 1) * sizeof(*all))) != NULL) {
+        handlers = all;
+        nhandlers++;
+    }
+    if (all != NULL)
+        handlers[i] = (struct handler){handle, function};
+    pthread_mutex_unlock(&list_lock);
+}
+
+static MPI_Win_errhandler_function *function_of(MPI_Errhandler handle) {
+    MPI_Win_errhandler_function *function = NULL;
+    pthread_mutex_lock(&list_lock);
+    for (size_t i = 0; i < nhandlers && function == NULL; i++)
+        if (handlers[i].handle == handle)
+            function = handlers[i].function;
+    pthread_mutex_unlock(&list_lock);
+    return function;
+}
+
 int tug_window_raise(struct tug_window *window, int error) {
     if (window->errhandler == MPI_ERRORS_RETURN)
         return error;
     MPI_Win handle = window->handle;
+    MPI_Win_errhandler_function *function = function_of(window->errhandler);
+    if (function != NULL) { /* which may throw or jump: nothing is held, and nothing follows */
+        int code = error;
+        function(&handle, &code);
+        return error;
+    }
     lend_handler(window);
     tug_report_win(handle, window->errhandler, error);
     take_handler_back(handle, window);
@@ -385,15 +431,17 @@ int tug_window_free(struct tug_window *window, MPI_Win *win) {
     if (refused != MPI_SUCCESS)
         return tug_window_raise(window, refused);
     tug_engine_drain();
+    const int deferred = tug_window_settle(window, MPI_SUCCESS); /* nothing is done so far */
     const bool keeps = window->lane != NULL && would_keep(window);
-    int last = window->lane != NULL ? meet_in(window) : MPI_SUCCESS;
+    const int last = window->lane != NULL ? meet_in(window) : MPI_SUCCESS;
     const bool kept = keeps && !is_let_go(window);
     if (keeps && !kept)
         tug_spares_waive(window->spares);
-    int deferred = tug_window_settle(window, last);
+    if (last != MPI_SUCCESS)
+        (void)tug_window_raise(window, last);
     if (kept) {
         keep_hosts(window, win);
-        return deferred;
+        return deferred != MPI_SUCCESS ? deferred : last;
     }
     /* from here on the program's handler again: the host may report an open epoch */
     tug_host.Win_set_errhandler(*win, window->errhandler);
@@ -403,7 +451,7 @@ int tug_window_free(struct tug_window *window, MPI_Win *win) {
         return error;
     }
     let_go(window);
-    return deferred;
+    return deferred != MPI_SUCCESS ? deferred : last;
 }
 
 void tug_window_free_left_over(void) {

@@ -167,6 +167,9 @@ int tug_window_free(struct tug_window *window, MPI_Win *win);
  * MPI_Finalize over a window that is still there. */
 void tug_window_free_left_over(void);
 
+/* The program has made an error handler for windows, of this function. */
+void tug_window_note_handler(MPI_Errhandler handle, MPI_Win_errhandler_function *function);
+
 /* Calls the program's error handler for the window. Returns the error if the handler returns. */
 int tug_window_raise(struct tug_window *window, int error);
 

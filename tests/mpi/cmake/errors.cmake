@@ -15,6 +15,15 @@ tug_mpi_script(errors.fatal process.sh 2 FIRST failure ARGS fatal)
 tug_mpi_test(handlers RANKS 2 WAYS host tug native packet off)
 tug_mpi_test(handlers RANKS 1 3 WAYS tug)
 tug_mpi_test(handlers RANKS 2 NODES emulated WAYS tug)
+# Error handlers that throw (C++) or jump (C). With several threads MPICH alone ends in an assertion.
+foreach(suffix IN ITEMS "" _cxx)
+    if(suffix)
+        tug_mpi_program(mpi_handlers_leave_cxx SOURCES handlers_leave.cpp)
+    endif()
+    tug_mpi_test(handlers_leave${suffix} RANKS 2 WAYS host tug off)
+    tug_mpi_test(handlers_leave${suffix}.windows ARGS windows RANKS 2 WAYS tug native packet)
+    tug_mpi_test(handlers_leave${suffix}.windows ARGS windows RANKS 2 NODES emulated WAYS tug)
+endforeach()
 # An error that ends the job without the library ends it under the library.
 foreach(ending IN ITEMS allocated.null created.rank created.epoch lent.native.epoch
         dynamic.native.null shared.native.rank)
