@@ -142,14 +142,12 @@ void tug_wait_group_leave(struct tug_wait_group *wait_group) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Some wait group in which collective calls are ordered has all ranks of the group(s)? With the
- * lock.
+/* Some wait group in which collective calls are ordered has all ranks of the group? With the lock.
  */
-static bool is_covered(MPI_Group group, MPI_Group remote) {
+static bool is_covered(MPI_Group group) {
     for (const struct tug_wait_group *wait_group = wait_groups; wait_group != NULL;
          wait_group = wait_group->next)
-        if (wait_group->ordered && tug_group_is_within(group, wait_group->group) &&
-            (remote == MPI_GROUP_NULL || tug_group_is_within(remote, wait_group->group)))
+        if (wait_group->ordered && tug_group_is_within(group, wait_group->group))
             return true;
     return false;
 }
@@ -160,15 +158,13 @@ static bool is_inside(MPI_Comm comm) {
     if (own != NULL && own->in_force)
         return true;
     int inter;
-    MPI_Group group, remote = MPI_GROUP_NULL;
+    MPI_Group group;
     tug_host.Comm_test_inter(comm, &inter);
+    if (inter)
+        return false;
     tug_host.Comm_group(comm, &group);
-    if (inter)
-        tug_host.Comm_remote_group(comm, &remote);
-    bool inside = is_covered(group, remote);
+    const bool inside = is_covered(group);
     tug_host.Group_free(&group);
-    if (inter)
-        tug_host.Group_free(&remote);
     return inside;
 }
 

@@ -11,6 +11,9 @@
  * program that ordered two collective calls differently on two ranks might wait for ever, and is
  * wrong.
  *
+ * An intercommunicator is inside none: the nonblocking collectives of MPICH 4.0.2 give wrong data
+ * there (MPI_Ibcast from three ranks on; tests/mpi/blocking_forms.c), and the blocking ones do not.
+ *
  * Where the job's ranks wait politely (world.h) the world is a wait group, from MPI_Init to
  * MPI_Finalize and with whatever threads.
  *

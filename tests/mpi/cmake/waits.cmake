@@ -7,6 +7,15 @@ tug_mpi_test(polite.plain PROGRAM mpi_polite_plain RANKS 2 4 WAYS tug ENV TUGBOA
 tug_mpi_test(polite.spins ARGS spins RANKS 2 WAYS host tug)
 tug_mpi_test(polite RANKS 3 NODES emulated WAYS tug ENV TUGBOAT_WAIT=polite)
 
+# Polite waits put the host's nonblocking form in place of a blocking collective: on communicators, where (twins) all
+# forms are shown right on the host alone, and not on intercommunicators, where MPICH 4.0.2 has them wrong.
+tug_mpi_test(blocking_forms RANKS 2 3 4 5 WAYS host tug ARGS 1)
+tug_mpi_test(blocking_forms RANKS 2 3 WAYS off ARGS 1)
+tug_mpi_test(blocking_forms RANKS 3 NODES emulated WAYS tug ARGS 1)
+tug_mpi_test(blocking_forms.polite RANKS 2 4 WAYS tug ARGS 1 ENV TUGBOAT_WAIT=polite)
+tug_mpi_test(blocking_forms.twins RANKS 2 3 4 5 WAYS host ARGS twins intra 1)
+tug_mpi_test(blocking_forms.twins_between RANKS 4 WAYS either ARGS twins inter 1)
+
 # Ranks that share cores wait politely by themselves.
 tug_mpi_script(crowd crowd.sh 2 FIRST $<TARGET_FILE:mpi_polite_plain> PROGRAM mpi_polite TIMEOUT 600)
 
