@@ -285,6 +285,48 @@ static void a_watcher_that_has_died(void **state) {
     assert_int_equal(atomic_load(&tug_stat_values[TUG_STAT_UNWATCHED]), 1);
 }
 
+/* ---- copies that a child has ---- */
+
+/* A connection of nobody's, and as many of process 0's links that have not said who they are. */
+static int connect_stranger(void) {
+    struct sockaddr_storage to;
+    const socklen_t bytes = tug_tcp_sockaddr(&processes[0].address, &to);
+    const int made = socket(to.ss_family, SOCK_STREAM, 0);
+    assert_int_equal(connect(made, (struct sockaddr *)&to, bytes), 0);
+    CHECK_SOON((poll_all(), endpoint_of(0)->strangers == 1));
+    return made;
+}
+
+/* What is closed here ends for the other side, and is watched no more, although it is open in a
+ * child (here by another number, which does the same). */
+static void a_copy_of_a_link(void **state) {
+    struct epoll_event event;
+    char byte;
+    (void)state;
+    const int stranger = connect_stranger();
+    const int copy = dup(endpoint_of(0)->all->socket.number);
+    assert_int_equal(send(stranger, "garbage", 7, 0), 7);
+    CHECK_SOON((poll_all(), endpoint_of(0)->strangers == 0));
+    (void)send(stranger, "garbage", 7, MSG_NOSIGNAL);
+    assert_int_equal(epoll_wait(endpoint_of(0)->set, &event, 1, 0), 0);
+    CHECK_SOON(recv(stranger, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
+    close(copy);
+    close(stranger);
+}
+
+static void a_copy_of_the_listener(void **state) {
+    struct sockaddr_storage to;
+    (void)state;
+    const socklen_t bytes = tug_tcp_sockaddr(&processes[0].address, &to);
+    const int copy = dup(endpoint_of(0)->listener.number);
+    end(NULL);
+    const int made = socket(to.ss_family, SOCK_STREAM, 0);
+    assert_true(connect(made, (struct sockaddr *)&to, bytes) != 0);
+    close(made);
+    close(copy);
+    begin(NULL);
+}
+
 /* ---- sockets that cannot be watched ---- */
 
 static unsigned refuse_to_add;
@@ -356,6 +398,8 @@ int main(void) {
         CASE(a_watcher_without_its_set),
         CASE(a_watcher_that_cannot_be_stopped),
         CASE(a_watcher_that_has_died),
+        CASE(a_copy_of_a_link),
+        CASE(a_copy_of_the_listener),
         CASE(who_connects_is_not_watched),
         CASE(who_accepts_is_not_watched),
         CASE(neither_is_watched),

@@ -468,7 +468,7 @@ void tug_tcp_endpoint_close(struct tug_turns *turns) {
         free_link(link);
     }
     close_set(endpoint);
-    tug_own_close(&endpoint->listener);
+    tug_tcp_end_socket(endpoint, &endpoint->listener);
     for (int i = 0; i < TUG_TCP_RESERVES; i++)
         tug_own_close(&endpoint->reserve[i]);
     tug_table_each(&endpoint->peers, forget, NULL);

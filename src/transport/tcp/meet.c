@@ -159,10 +159,18 @@ static void restock(struct tug_tcp_endpoint *endpoint) {
         (void)tug_tcp_have_reserve(endpoint, (enum tug_tcp_reserve)i);
 }
 
+void tug_tcp_end_socket(const struct tug_tcp_endpoint *endpoint, struct tug_own *socket) {
+    if (tug_own_holds(socket)) {
+        (void)epoll_ctl(endpoint->set, EPOLL_CTL_DEL, socket->number, NULL);
+        (void)shutdown(socket->number, SHUT_RDWR);
+    }
+    tug_own_close(socket);
+}
+
 void tug_tcp_close_socket(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     if (link->socket.number < 0)
         return;
-    tug_own_close(&link->socket);
+    tug_tcp_end_socket(endpoint, &link->socket);
     endpoint->nblind -= link->blind;
     link->blind = false;
     restock(endpoint);
@@ -611,7 +619,7 @@ static void take_connection(struct tug_tcp_endpoint *endpoint, struct tug_own so
                             enum tug_tcp_reserve last) {
     struct tug_tcp_link *link = add_link(endpoint, socket, NULL);
     if (link == NULL) {
-        tug_own_close(&socket);
+        tug_tcp_end_socket(endpoint, &socket);
         return;
     }
     link->last = last;

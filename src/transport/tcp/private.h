@@ -171,6 +171,10 @@ void tug_tcp_no_stranger(struct tug_tcp_endpoint *endpoint, const struct tug_tcp
 /* Is that descriptor in reserve, now at least? */
 bool tug_tcp_have_reserve(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve which);
 
+/* Ends a socket, also for the peer and the epoll set: a child that was made by _Fork() or clone()
+ * alone has it open, and would keep it in the set with the address of what is freed here. */
+void tug_tcp_end_socket(const struct tug_tcp_endpoint *endpoint, struct tug_own *socket);
+
 /* Closes its connection. */
 void tug_tcp_close_socket(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
