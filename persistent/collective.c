@@ -315,22 +315,22 @@ static void settle_ways(struct collective *c, struct tug_channel *channel,
     if (c->candidates == NULL)
         return;
     tug_candidates_compare(c->candidates, c->nways - c->candidates->tuner.ncandidates,
-                           ballot->compares);
+                           ballot->compares && !tug_twin_on);
     c->tunes = tug_candidates_tune(c->candidates);
     if (c->tunes)
         tug_interpreter_bind(&c->candidates->agreement.interpreter, channel, true);
 }
 
-/* The host's request is kept where it is one more way, where the program's operation needs somebody
- * to hold it, and where it is compared with ours. */
-static void settle_host(struct collective *c, enum tug_collective_kind kind, bool compares,
-                        MPI_Request *host) {
-    if (compares || (c->ways->op != 0 && c->ways->reduction == NULL)) {
+/* The host's request is kept where it is one more way or runs beside ours to be compared with it,
+ * and where the program's operation needs somebody to hold it. */
+static void settle_host(struct collective *c, bool compares, MPI_Request *host) {
+    const bool holds_op = c->ways->op != 0 && c->ways->reduction == NULL;
+    if (compares && !holds_op && tug_twin_keep(&c->request, *host))
+        return;
+    if (compares || holds_op) {
         c->host = *host;
         return;
     }
-    if (tug_rival_is_right(kind) && tug_twin_keep(&c->request, *host))
-        return;
     tug_host.Request_free(host);
     tug_twin_keep(&c->request, MPI_REQUEST_NULL);
 }
@@ -368,7 +368,7 @@ int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
     }
     look_to(c);
     if (host != NULL)
-        settle_host(c, call->kind, ballot.compares, host);
+        settle_host(c, ballot.compares, host);
     *request = &c->request;
     return 0;
 }

@@ -8,11 +8,13 @@
 #include "node/team.h"
 #include "request/twin.h"
 
-/* MPICH 4.0.2: Gather, Scatter and Allgather bring what the first start has sent, Reduce_scatter
+/* Kinds whose requests of the host do what they should from the second start on.
+ *
+ * MPICH 4.0.2: Gather, Scatter and Allgather bring what the first start has sent, Reduce_scatter
  * aborts in place, Neighbor_alltoallw brings wrong data or nothing, Neighbor_alltoall and
  * Neighbor_alltoallv may mix up the blocks of a neighbour that is one twice. 4.2.1 has the first
  * two of these too. Open MPI 4.1 has been tried for the first four only. */
-bool tug_rival_is_right(enum tug_collective_kind kind) {
+static bool is_kind_right(enum tug_collective_kind kind) {
     switch (kind) {
     case TUG_COLLECTIVE_BARRIER:
     case TUG_COLLECTIVE_BCAST:
@@ -31,6 +33,8 @@ bool tug_rival_is_right(enum tug_collective_kind kind) {
     case TUG_COLLECTIVE_ALLTOALLW:
     case TUG_COLLECTIVE_NEIGHBOR_ALLGATHER:
     case TUG_COLLECTIVE_NEIGHBOR_ALLGATHERV:
+    case TUG_COLLECTIVE_NEIGHBOR_ALLTOALL:
+    case TUG_COLLECTIVE_NEIGHBOR_ALLTOALLV:
         return true;
 #endif
     default:
@@ -53,8 +57,6 @@ bool tug_rival_has_one_result(MPI_Op op, MPI_Datatype type, int nranks) {
     return (op == MPI_SUM || op == MPI_PROD || op == MPI_BAND || op == MPI_BOR || op == MPI_BXOR) &&
            tug_reduction_compares(type) && tug_reduction_find(op, type) != NULL;
 }
-
-#ifndef OPEN_MPI
 
 static bool reduces(enum tug_collective_kind kind) {
     return kind >= TUG_COLLECTIVE_REDUCE && kind <= TUG_COLLECTIVE_REDUCE_SCATTER;
@@ -113,14 +115,27 @@ static bool is_cut_alike(MPI_Datatype type) {
            size > 0 && size <= CUT_BYTES && (size & (size - 1)) == 0;
 }
 
-static bool is_right(const struct tug_collective *call) {
-    if (call->kind == TUG_COLLECTIVE_ALLGATHERV)
-        return is_cut_alike(call->receive.type);
-    return call->kind == TUG_COLLECTIVE_NEIGHBOR_ALLTOALL ||
-                   call->kind == TUG_COLLECTIVE_NEIGHBOR_ALLTOALLV
-               ? is_right_for_neighbours(call)
-               : tug_rival_is_right(call->kind);
+static bool is_in_place(const struct tug_collective *call) {
+    return call->send.buffer == MPI_IN_PLACE || call->receive.buffer == MPI_IN_PLACE;
 }
+
+/* MPICH 4.0.2 copies what an Alltoallw in place sends when the request is made: every start sends
+ * that. In place only reductions are the host's. */
+static bool is_right(const struct tug_collective *call) {
+    if (!is_kind_right(call->kind) || (is_in_place(call) && !reduces(call->kind)))
+        return false;
+    switch (call->kind) {
+    case TUG_COLLECTIVE_ALLGATHERV:
+        return is_cut_alike(call->receive.type);
+    case TUG_COLLECTIVE_NEIGHBOR_ALLTOALL:
+    case TUG_COLLECTIVE_NEIGHBOR_ALLTOALLV:
+        return is_right_for_neighbours(call);
+    default:
+        return true;
+    }
+}
+
+#ifndef OPEN_MPI
 
 static bool choice_is_fixed(void) {
     return tug_settings.pipelines != TUG_PIPELINES_AUTO || tug_settings.phases != TUG_PHASES_AUTO ||
@@ -128,7 +143,11 @@ static bool choice_is_fixed(void) {
 }
 
 bool tug_rival_may_run(const struct tug_collective *call, const struct tug_team *team) {
-    if (tug_twin_on || team->oversubscribed || team->nranks < 2 || !is_right(call))
+    if (!is_right(call))
+        return false;
+    if (tug_twin_on)
+        return true;
+    if (team->oversubscribed || team->nranks < 2)
         return false;
     if (call->kind == TUG_COLLECTIVE_BCAST && choice_is_fixed())
         return false;
@@ -138,10 +157,10 @@ bool tug_rival_may_run(const struct tug_collective *call, const struct tug_team 
 
 #else
 
-/* Its persistent collectives crash and hang. */
+/* Its persistent collectives crash and hang: only where they are asked for, to be compared. */
 bool tug_rival_may_run(const struct tug_collective *call, const struct tug_team *team) {
-    (void)call, (void)team;
-    return false;
+    (void)team;
+    return tug_twin_on && is_right(call);
 }
 
 #endif

@@ -41,7 +41,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     atomic_store(&engine->nservices, 0);
     atomic_store(&tug_attended_services, 0);
     atomic_store(&tug_helped_services, 0);
-    engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD;
+    engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD || tug_host_reserved;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&engine->waiting, 0);
     tug_notes_begin_anew();

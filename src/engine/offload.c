@@ -69,16 +69,17 @@ bool tug_engine_is_own_thread(void) {
     return is_offload;
 }
 
-static _Atomic bool reserved;
+_Atomic bool tug_host_reserved;
 static _Atomic bool
     visiting; /* the offload thread is in the host, or about to look whether it may */
 
 void tug_engine_reserve_host(void) {
     struct tug_backoff backoff = {0};
-    if (atomic_load_explicit(&reserved, memory_order_relaxed))
+    if (atomic_load_explicit(&tug_host_reserved, memory_order_relaxed))
         return;
     /* seq_cst: either this thread sees the visit that has begun, or the visitor sees this */
-    atomic_store(&reserved, true);
+    atomic_store(&tug_host_reserved, true);
+    tug_engine.may_drive = true; /* also with TUGBOAT_PROGRESS=thread: jobs that need the host */
     while (atomic_load(&visiting))
         if (!tug_backoff_step(&backoff))
             sched_yield();
@@ -102,7 +103,7 @@ bool tug_engine_enter_host(void) {
     if (!is_offload)
         return true;
     atomic_store(&visiting, true); /* seq_cst: pairs with tug_engine_reserve_host() */
-    if (!atomic_load(&reserved) || program_is_stuck())
+    if (!atomic_load(&tug_host_reserved) || program_is_stuck())
         return true;
     tug_engine_leave_host();
     return false;
@@ -120,7 +121,8 @@ static void drive(struct tug_engine *engine) {
     for (;;) {
         bool moved = tug_driver_round(engine);
         /* what is left may need the host, which callers get on: they must find the baton free */
-        bool needs_callers = !moved && atomic_load_explicit(&reserved, memory_order_relaxed);
+        bool needs_callers =
+            !moved && atomic_load_explicit(&tug_host_reserved, memory_order_relaxed);
         bool give_way = engine->nactive + engine->nbusy == 0 || needs_callers ||
                         (engine->may_drive && tug_baton_awaited(&engine->ring)) ||
                         atomic_load_explicit(&engine->stopping, memory_order_relaxed);

@@ -72,14 +72,16 @@ struct tug_engine {
     _Atomic bool stopping;
     _Atomic bool begun; /* the offload thread runs */
     bool has_thread;
-    unsigned cores; /* cores that this process may use */
-    bool may_drive; /* requesters take the baton: not with TUGBOAT_PROGRESS=thread */
+    unsigned cores;         /* cores that this process may use */
+    _Atomic bool may_drive; /* requesters take the baton: not with TUGBOAT_PROGRESS=thread, unless
+                               only they may be in the host (tug_host_reserved) */
     pthread_t thread;
 
     struct tug_engine_config config;
 };
 
 extern struct tug_engine tug_engine;
+extern _Atomic bool tug_host_reserved; /* tug_engine_reserve_host() was called */
 
 /* relaxed: there is nothing but this number behind the pointer */
 static inline void tug_engine_looks_until(const struct tug_engine *engine, uint64_t until) {

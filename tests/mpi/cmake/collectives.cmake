@@ -118,6 +118,22 @@ tug_mpi_test(pcoll_kept.compared RANKS 2 NODES one emulated WAYS tug ENV TUGBOAT
 set_tests_properties(mpi.pcoll_kept.compared.tug.n2 mpi.pcoll_kept.compared.tug.n2.nodes PROPERTIES
     PASS_REGULAR_EXPRESSION "bytes: the host's takes.*right")
 
+# Collectives of random kinds and shapes. These seeds found runs that were the host's and brought wrong data, errors
+# (4, 5, 12), or did not end (8).
+tug_mpi_test(pcoll_random ARGS persistent 60 alone RANKS 2 3 4 WAYS host off TIMEOUT 120 ENV CHECK_SEED=12)
+tug_mpi_test(pcoll_random ARGS persistent 60 RANKS 2 3 4 WAYS tug TIMEOUT 120 ENV CHECK_SEED=12)
+foreach(seed IN ITEMS 4 5)
+    tug_mpi_test(pcoll_random.${seed} ARGS persistent 60 RANKS 2 WAYS tug TIMEOUT 120 ENV CHECK_SEED=${seed})
+endforeach()
+tug_mpi_test(pcoll_random.compared ARGS persistent 60 RANKS 2 WAYS tug TIMEOUT 120
+    ENV CHECK_SEED=12 TUGBOAT_STATS=verdict)
+tug_mpi_test(pcoll_random.thread ARGS persistent 60 RANKS 2 WAYS tug TIMEOUT 120
+    ENV CHECK_SEED=8 TUGBOAT_PROGRESS=thread)
+tug_mpi_test(pcoll_random.threads ARGS persistent 60 threads RANKS 3 WAYS tug TIMEOUT 120 ENV CHECK_SEED=12)
+tug_mpi_test(pcoll_random ARGS persistent 40 RANKS 2 NODES tcp WAYS tug TIMEOUT 120 ENV CHECK_SEED=12)
+tug_mpi_test(pcoll_random.blocking ARGS blocking 40 RANKS 2 3 4 TIMEOUT 120
+    ENV CHECK_SEED=12 TUGBOAT_COLLECTIVES=on)
+
 # Between nodes, by the library's own operations where there is a network, else by the host's messages.
 tug_mpi_test(pcoll_far RANKS 2 WAYS host tug off)
 tug_mpi_test(pcoll_far RANKS 2 NODES emulated tcp WAYS host tug off)
@@ -176,6 +192,8 @@ tug_mpi_test(bottom.polite RANKS 1 2 4 WAYS tug ENV TUGBOAT_WAIT=polite)
 # Reductions with functions of the program.
 tug_mpi_test(own_functions RANKS 2 WAYS host tug native off)
 tug_mpi_test(own_functions RANKS 3 NODES emulated WAYS tug ENV TUGBOAT_TRANSPORTS=self,mpi)
+tug_mpi_test(own_functions.thread RANKS 3 NODES emulated WAYS tug
+    ENV TUGBOAT_TRANSPORTS=self,mpi TUGBOAT_PROGRESS=thread)
 tug_mpi_test(own_functions.threads ARGS multiple RANKS 2 3 WAYS tug)
 
 # Calls that look at requests and complete none; more started requests than any table holds.
