@@ -88,6 +88,15 @@ static inline void stress_watchdog(unsigned seconds) {
     alarm(seconds);
 }
 
+/* Rounds that each worker does, however slow the machine is: else a round of processes may be over
+ * before they run, with nothing tested. */
+#define STRESS_LEAST 20
+
+/* Does a worker go on after that many rounds? */
+static inline bool stress_goes_on(uint64_t rounds, uint64_t deadline_ns) {
+    return rounds < STRESS_LEAST || tug_clock_ns() < deadline_ns;
+}
+
 static inline void stress_parse(int argc, char **argv) {
     const char *seed = getenv("TEST_SEED");
     for (int i = 1; i < argc; i += 2) {

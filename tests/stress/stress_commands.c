@@ -112,7 +112,7 @@ static void in_order_too(void *argument) {
 
 static void *produce(void *argument) {
     struct producer *self = argument;
-    while (tug_clock_ns() < deadline_ns) {
+    for (uint64_t rounds = 0; stress_goes_on(rounds, deadline_ns); rounds++) {
         uint64_t what = stress_random(&self->random) % 100;
         uint64_t notes = stress_random(&self->random) % 3; /* none, half, most of them */
         for (uint64_t n = stress_random(&self->random) % 64; n > 0; n--)

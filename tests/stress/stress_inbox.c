@@ -94,7 +94,7 @@ static void *produce(void *argument) {
     uint64_t random = stress_seed_of(producer->which);
     uint64_t packet[WORDS];
     uint64_t sequence = 0;
-    while (tug_clock_ns() < shared->deadline_ns) {
+    while (stress_goes_on(sequence, shared->deadline_ns)) {
         uint64_t draw = stress_random(&random);
         unsigned words = 2 + (unsigned)(draw % (draw & 256 ? WORDS - 2 : 8));
         packet[0] = producer->which;
@@ -215,6 +215,8 @@ static void round_of(unsigned processes, unsigned threads, bool sleep, double se
     for (unsigned i = 0; i < processes * threads; i++) {
         STRESS_CHECK(taken[i] == atomic_load(&shared->sent[i]), "producer %u: packets are missing",
                      i);
+        STRESS_CHECK(taken[i] >= STRESS_LEAST, "producer %u sent %llu packets: nothing is tested",
+                     i, (unsigned long long)taken[i]);
         sum += taken[i];
     }
     printf("%u x %u producers: %llu packets, %llu refused, slept for room %llu times, the owner "

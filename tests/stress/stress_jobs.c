@@ -137,7 +137,7 @@ static void finish(struct worker *self, int which) {
 
 static void *work(void *argument) {
     struct worker *self = argument;
-    while (tug_clock_ns() < deadline_ns) {
+    for (uint64_t rounds = 0; stress_goes_on(rounds, deadline_ns); rounds++) {
         int n = 1 + (int)(stress_random(&self->random) % JOBS_EACH);
         for (int i = 0; i < n; i++)
             launch(self, i);

@@ -227,7 +227,7 @@ static void burst(struct thread *thread, uint64_t *random) {
 static void *work(void *argument) {
     struct thread *thread = argument;
     uint64_t random = stress_seed_of(thread->which);
-    while (tug_clock_ns() < thread->deadline_ns)
+    for (uint64_t rounds = 0; stress_goes_on(rounds, thread->deadline_ns); rounds++)
         burst(thread, &random);
     return NULL;
 }

@@ -127,7 +127,7 @@ static void *work(void *argument) {
     const struct tug_callback free_now = {is_free, worker}, end = {ends, worker};
     uint64_t random = stress_seed_of(worker->which), sequence = 0;
     unsigned started = 0;
-    while (tug_clock_ns() < deadline_ns) {
+    for (uint64_t rounds = 0; stress_goes_on(rounds, deadline_ns); rounds++) {
         const uint64_t draw = stress_random(&random);
         const unsigned words = 1 + (unsigned)(draw % (draw & 1024 ? WORDS : 4));
         for (unsigned i = 0; i < words; i++)

@@ -115,7 +115,9 @@ void liar_calls(void) {
     const struct tug_page *entry = tug_pages_find(&array->pages, page);
     struct tug_message step = {.page = page, .gently = take() % 2};
     if (entry != NULL)
-        step.place = message.kind == TUG_CALL_CHANGE && entry->coming ? entry->next : entry->place;
+        step.place = entry->coming ? entry->next : entry->place;
+    if (message.kind == TUG_CALL_FREE)
+        step.place.owner = message.to;
     if (take() % 2)
         step.place.generation++;
     if (take() % 4 == 0)
