@@ -135,7 +135,7 @@ bool tug_verbs_footprint(uint32_t operations, uint32_t active,
     footprint->contacts = active * sizeof(struct tug_verbs_contact) + tug_table_footprint(active);
     footprint->kept = TUG_VERBS_KEPT;
     footprint->packet = sizeof(struct tug_buffer) + TUG_VERBS_PACKET_BYTES;
-    footprint->messages = sizeof(struct tug_verbs_messages) +
+    footprint->messages = sizeof(struct tug_verbs_messages) + sizeof(struct tug_verbs_block) +
                           (TUG_VERBS_SENDS + TUG_VERBS_RECEIVES) * TUG_VERBS_MESSAGE_BYTES;
     footprint->endpoint =
         sizeof(struct tug_verbs) +

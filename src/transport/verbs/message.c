@@ -16,17 +16,18 @@
 /* ---- memory ---- */
 
 static unsigned char *send_memory(const struct tug_verbs_messages *messages, uint32_t slot) {
-    return messages->memory + (size_t)slot * TUG_VERBS_MESSAGE_BYTES;
+    return tug_verbs_block(messages, slot)->memory +
+           (size_t)(slot % TUG_VERBS_SENDS) * TUG_VERBS_MESSAGE_BYTES;
 }
 
 static unsigned char *receive_memory(const struct tug_verbs_messages *messages, uint32_t slot) {
-    return send_memory(messages, TUG_VERBS_SENDS + slot);
+    return messages->blocks[0]->memory + (size_t)(TUG_VERBS_SENDS + slot) * TUG_VERBS_MESSAGE_BYTES;
 }
 
 static void post_receive(struct tug_verbs *verbs, uint32_t slot) {
     const struct tug_verbs_messages *messages = verbs->messages;
     struct ibv_sge piece = {(uint64_t)(uintptr_t)receive_memory(messages, slot),
-                            TUG_VERBS_MESSAGE_BYTES, messages->mr->lkey};
+                            TUG_VERBS_MESSAGE_BYTES, messages->blocks[0]->mr->lkey};
     struct ibv_recv_wr receive = {
         .wr_id = TUG_REQUEST_RECEIVES | slot, .sg_list = &piece, .num_sge = 1};
     struct ibv_recv_wr *bad = NULL;
@@ -41,32 +42,61 @@ void tug_verbs_messages_renew(struct tug_verbs *verbs) {
         post_receive(verbs, messages->taken[--messages->ntaken]);
 }
 
-static bool make(struct tug_verbs *verbs, struct tug_verbs_messages *messages) {
-    void *memory = mmap(NULL, messages->mapped_bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
+static void end_block(struct tug_verbs_block *block) {
+    if (block->mr != NULL)
+        tug_ibv.dereg_mr(block->mr);
+    if (block->memory != NULL)
+        munmap(block->memory, block->mapped_bytes);
+    free(block);
+}
+
+static struct tug_verbs_block *make_block(struct tug_verbs *verbs, uint32_t slots) {
+    struct tug_verbs_block *block = calloc(1, sizeof *block);
+    if (block == NULL)
+        return NULL;
+    block->mapped_bytes = (size_t)slots * TUG_VERBS_MESSAGE_BYTES;
+    void *memory =
+        mmap(NULL, block->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) {
+        block->memory = memory;
+        block->mr =
+            tug_ibv.reg_mr(verbs->device.pd, memory, block->mapped_bytes, IBV_ACCESS_LOCAL_WRITE);
+    }
+    if (block->mr != NULL)
+        return block;
+    end_block(block);
+    return NULL;
+}
+
+/* Another block, whose slots are spare, when none is. False: it cannot be had. */
+static bool add_block(struct tug_verbs *verbs) {
+    struct tug_verbs_messages *messages = verbs->messages;
+    const uint32_t n = messages->nblocks, first = n * TUG_VERBS_SENDS;
+    struct tug_verbs_block **blocks =
+        realloc(messages->blocks, (n + 1) * sizeof(struct tug_verbs_block *));
+    if (blocks == NULL)
         return false;
-    messages->memory = memory;
-    messages->mr =
-        tug_ibv.reg_mr(verbs->device.pd, memory, messages->mapped_bytes, IBV_ACCESS_LOCAL_WRITE);
-    return messages->mr != NULL;
+    messages->blocks = blocks;
+    blocks[n] = make_block(verbs, TUG_VERBS_SENDS + (n == 0 ? TUG_VERBS_RECEIVES : 0));
+    if (blocks[n] == NULL)
+        return false;
+    messages->nblocks++;
+    for (uint32_t i = 0; i < TUG_VERBS_SENDS; i++)
+        blocks[n]->slots[i].next = i + 1 < TUG_VERBS_SENDS ? first + i + 1 : TUG_NO_MESSAGE;
+    messages->spare = first;
+    return true;
 }
 
 bool tug_verbs_messages_open(struct tug_verbs *verbs) {
     if (verbs->messages != NULL)
         return true;
-    struct tug_verbs_messages *messages = calloc(1, sizeof *messages);
-    verbs->messages = messages;
-    if (messages == NULL)
+    verbs->messages = calloc(1, sizeof *verbs->messages);
+    if (verbs->messages == NULL)
         return false;
-    messages->mapped_bytes =
-        (size_t)(TUG_VERBS_SENDS + TUG_VERBS_RECEIVES) * TUG_VERBS_MESSAGE_BYTES;
-    if (!make(verbs, messages)) {
+    if (!add_block(verbs)) {
         tug_verbs_messages_close(verbs);
         return false;
     }
-    for (uint32_t slot = 0; slot < TUG_VERBS_SENDS; slot++)
-        messages->next[slot] = slot + 1 < TUG_VERBS_SENDS ? slot + 1 : TUG_NO_MESSAGE;
     for (uint32_t slot = 0; slot < TUG_VERBS_RECEIVES; slot++)
         post_receive(verbs, slot);
     return true;
@@ -76,10 +106,9 @@ void tug_verbs_messages_close(struct tug_verbs *verbs) {
     struct tug_verbs_messages *messages = verbs->messages;
     if (messages == NULL)
         return;
-    if (messages->mr != NULL)
-        tug_ibv.dereg_mr(messages->mr);
-    if (messages->memory != NULL)
-        munmap(messages->memory, messages->mapped_bytes);
+    for (uint32_t i = 0; i < messages->nblocks; i++)
+        end_block(messages->blocks[i]);
+    free((void *)messages->blocks);
     free(messages);
     verbs->messages = NULL;
 }
@@ -107,7 +136,7 @@ static void say_ended(struct tug_verbs_pair *pair) {
 
 static void give_slot(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot) {
     struct tug_verbs_messages *messages = verbs->messages;
-    messages->next[slot] = messages->spare;
+    tug_verbs_slot(messages, slot)->next = messages->spare;
     messages->spare = slot;
     messages->used--;
     pair->messages--;
@@ -119,8 +148,8 @@ static struct tug_buffer *unslot(const struct tug_verbs_messages *messages, stru
     struct tug_buffer *buffer = tug_pool_take(&wire->pool);
     if (buffer == NULL)
         return NULL;
-    memcpy(buffer->memory, send_memory(messages, slot), messages->bytes[slot]);
-    buffer->packet.used = messages->bytes[slot];
+    memcpy(buffer->memory, send_memory(messages, slot), tug_verbs_slot(messages, slot)->bytes);
+    buffer->packet.used = tug_verbs_slot(messages, slot)->bytes;
     buffer->number = ((const struct tug_packet_header *)buffer->memory)->number;
     return buffer;
 }
@@ -128,11 +157,11 @@ static struct tug_buffer *unslot(const struct tug_verbs_messages *messages, stru
 /* Behind those that wait for the pair. */
 static void enqueue(struct tug_verbs_messages *messages, struct tug_verbs_pair *pair,
                     uint32_t slot) {
-    messages->next[slot] = TUG_NO_MESSAGE;
+    tug_verbs_slot(messages, slot)->next = TUG_NO_MESSAGE;
     if (pair->message_first == TUG_NO_MESSAGE)
         pair->message_first = slot;
     else
-        messages->next[pair->message_last] = slot;
+        tug_verbs_slot(messages, pair->message_last)->next = slot;
     pair->message_last = slot;
 }
 
@@ -148,7 +177,7 @@ static bool take_back(struct tug_verbs_contact *contact, struct tug_buffer **bac
     *back = NULL;
     pair->message_first = pair->message_last = TUG_NO_MESSAGE;
     while (slot != TUG_NO_MESSAGE) {
-        const uint32_t next = messages->next[slot];
+        const uint32_t next = tug_verbs_slot(messages, slot)->next;
         const struct tug_packet_header *header = (const void *)send_memory(messages, slot);
         if (header->context != wire->fabric->id) { /* another's stays, where it is */
             enqueue(messages, pair, slot);
@@ -267,14 +296,17 @@ bool tug_verbs_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buf
         tug_pool_give(&wire->pool, buffer);
         return true;
     }
+    if (messages->spare == TUG_NO_MESSAGE && pair->messages < TUG_VERBS_SENDS_LEAST &&
+        !messages->no_more)
+        messages->no_more = !add_block(verbs);
     const uint32_t slot = messages->spare;
     if (slot == TUG_NO_MESSAGE || pair->messages == TUG_VERBS_SENDS_EACH)
         return false;
-    messages->spare = messages->next[slot];
+    messages->spare = tug_verbs_slot(messages, slot)->next;
     messages->used++;
     pair->messages++;
-    messages->bytes[slot] = buffer->packet.used;
-    messages->number[slot] = ++pair->numbered;
+    tug_verbs_slot(messages, slot)->bytes = buffer->packet.used;
+    tug_verbs_slot(messages, slot)->number = ++pair->numbered;
     tug_copy(send_memory(messages, slot), buffer->packet.memory, buffer->packet.used);
     append(verbs, pair, slot);
     tug_pool_give(&wire->pool, buffer);
@@ -285,14 +317,16 @@ uint32_t tug_verbs_message_fill(struct tug_verbs *verbs, struct tug_verbs_pair *
                                 struct ibv_send_wr *request, struct ibv_sge *piece) {
     const struct tug_verbs_messages *messages = verbs->messages;
     const uint32_t slot = pair->message_first;
-    pair->message_first = messages->next[slot];
+    pair->message_first = tug_verbs_slot(messages, slot)->next;
     *piece = (struct ibv_sge){(uint64_t)(uintptr_t)send_memory(messages, slot),
-                              messages->bytes[slot], messages->mr->lkey};
+                              tug_verbs_slot(messages, slot)->bytes,
+                              tug_verbs_block(messages, slot)->mr->lkey};
     request->sg_list = piece;
     request->num_sge = 1;
     request->opcode = IBV_WR_SEND_WITH_IMM;
-    request->imm_data = htonl(messages->number[slot]);
-    request->send_flags = messages->bytes[slot] <= pair->most_inline ? IBV_SEND_INLINE : 0;
+    request->imm_data = htonl(tug_verbs_slot(messages, slot)->number);
+    request->send_flags =
+        tug_verbs_slot(messages, slot)->bytes <= pair->most_inline ? IBV_SEND_INLINE : 0;
     return slot;
 }
 
@@ -304,7 +338,7 @@ void tug_verbs_message_arrived(struct tug_verbs *verbs, struct tug_verbs_pair *p
 void tug_verbs_message_again(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot) {
     if (pair->message_first == TUG_NO_MESSAGE)
         pair->message_last = slot;
-    verbs->messages->next[slot] = pair->message_first;
+    tug_verbs_slot(verbs->messages, slot)->next = pair->message_first;
     pair->message_first = slot;
     pair->urgent = true;
 }
@@ -312,11 +346,11 @@ void tug_verbs_message_again(struct tug_verbs *verbs, struct tug_verbs_pair *pai
 /* A slot without a message may have been one of this context, and is not read any more. */
 void tug_verbs_messages_void(const struct tug_verbs_view *view, uint32_t tag) {
     const struct tug_verbs_messages *messages = view->verbs->messages;
-    for (uint32_t slot = 0; slot < TUG_VERBS_SENDS; slot++) {
+    for (uint32_t slot = 0; slot < messages->nblocks * TUG_VERBS_SENDS; slot++) {
         unsigned char *memory = send_memory(messages, slot);
-        if (messages->bytes[slot] > 0 &&
+        if (tug_verbs_slot(messages, slot)->bytes > 0 &&
             ((const struct tug_packet_header *)memory)->context == view->wire.fabric->id)
-            (void)tug_packet_void_signal(memory, messages->bytes[slot], tag);
+            (void)tug_packet_void_signal(memory, tug_verbs_slot(messages, slot)->bytes, tag);
     }
 }
 
@@ -325,7 +359,7 @@ void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pai
         return;
     while (pair->message_first != TUG_NO_MESSAGE) {
         const uint32_t slot = pair->message_first;
-        pair->message_first = verbs->messages->next[slot];
+        pair->message_first = tug_verbs_slot(verbs->messages, slot)->next;
         give_slot(verbs, pair, slot);
     }
     say_ended(pair);

@@ -505,8 +505,9 @@ static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
 
 /* The number of the first message that goes by the next sender. */
 static uint32_t first_of(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
-    return tug_verbs_message_waits(pair) ? verbs->messages->number[pair->message_first]
-                                         : pair->numbered + 1;
+    return tug_verbs_message_waits(pair)
+               ? tug_verbs_slot(verbs->messages, pair->message_first)->number
+               : pair->numbered + 1;
 }
 
 /* False: no queue pair can be had. */

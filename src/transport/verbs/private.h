@@ -230,24 +230,48 @@ struct ibv_mr *tug_verbs_memory_of(const struct tug_registration *registration, 
 #define TUG_VERBS_KEPT 4u /* packets that are not in a slot, kept for later */
 #define TUG_VERBS_RECEIVES 40u
 #define TUG_VERBS_SENDS 24u
-#define TUG_VERBS_SENDS_EACH 16u /* to one peer: others get on */
+#define TUG_VERBS_SENDS_EACH 16u /* to one peer, at most */
+#define TUG_VERBS_SENDS_LEAST 8u /* to each peer, whatever others do */
 #define TUG_NO_MESSAGE UINT32_MAX
 
-struct tug_verbs_messages {
-    struct ibv_mr *mr;     /* of memory */
-    unsigned char *memory; /* the sends' slots, then the receives' */
+/* Slots of registered memory for packets to go, TUG_VERBS_SENDS of them. A peer that does not look
+ * keeps its slots until it looks. So another block is made when all slots are taken and a peer has
+ * fewer than TUG_VERBS_SENDS_LEAST: its packets do not wait for those to others. As no peer has
+ * more than TUG_VERBS_SENDS_EACH, there are at most two blocks for three peers. */
+struct tug_verbs_slot {
+    uint32_t next, bytes;
+    uint32_t number; /* of the message */
+};
+
+struct tug_verbs_block {
+    struct ibv_mr *mr;
+    unsigned char *memory; /* the first block: and the receives', behind */
     size_t mapped_bytes;
-    uint32_t spare; /* the first slot that no packet is in; linked by next */
-    uint32_t used;  /* slots with packets that have not arrived for certain */
-    uint32_t next[TUG_VERBS_SENDS];
-    uint32_t bytes[TUG_VERBS_SENDS];
-    uint32_t number[TUG_VERBS_SENDS];
+    struct tug_verbs_slot slots[TUG_VERBS_SENDS];
+};
+
+struct tug_verbs_messages {
+    struct tug_verbs_block **blocks; /* [nblocks]; slots are numbered through all of them */
+    uint32_t nblocks;
+    bool no_more;                       /* another block could not be had */
+    uint32_t spare;                     /* the first slot that no packet is in; linked by next */
+    uint32_t used;                      /* slots with packets that have not arrived for certain */
     uint32_t taken[TUG_VERBS_RECEIVES]; /* [ntaken] receives to be posted again */
     uint32_t ntaken;
     struct ibv_wc held[TUG_VERBS_RECEIVES]; /* a ring: receives that could not be handed up, for
                                                want of memory, and those behind them */
     uint32_t first_held, nheld;
 };
+
+static inline struct tug_verbs_block *tug_verbs_block(const struct tug_verbs_messages *messages,
+                                                      uint32_t slot) {
+    return messages->blocks[slot / TUG_VERBS_SENDS];
+}
+
+static inline struct tug_verbs_slot *tug_verbs_slot(const struct tug_verbs_messages *messages,
+                                                    uint32_t slot) {
+    return &tug_verbs_block(messages, slot)->slots[slot % TUG_VERBS_SENDS];
+}
 
 /* What the packets' side is to be told of a peer by the next poll. */
 enum tug_verbs_word {

@@ -99,7 +99,7 @@ void tug_verbs_signalled_again(const struct tug_verbs *verbs, const struct tug_v
         if (!(slot & TUG_SLOT_MESSAGE))
             continue;
         write->op |= TUG_WRITE_PASSED;
-        write->behind = verbs->messages->number[slot & TUG_SLOT_TAG];
+        write->behind = tug_verbs_slot(verbs->messages, slot & TUG_SLOT_TAG)->number;
         return;
     }
 }
