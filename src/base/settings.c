@@ -169,9 +169,9 @@ static const struct setting settings[] = {
      .range = "auto, required, off",
      .help =
          "whether two processes that connect over tcp prove to each other that they are of the "
-         "job, by keyed digests from libcrypto.so.3 (OpenSSL 3) or the kernel. auto: if digests "
-         "can be had. required: without digests, packets go by messages of the host MPI. off: "
-         "no, a random number of each process is enough",
+         "job, by keyed digests from libcrypto.so.3 (OpenSSL 3) or the kernel. Without digests, "
+         "packets go by messages of the host MPI, with auto only if connections leave the host. "
+         "off: no proofs, a random number of each process is enough",
      .parse = parse_choice,
      .field = &tug_settings.proof,
      .choices = proof_choices},

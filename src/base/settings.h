@@ -37,7 +37,7 @@ enum tug_wait {
 };
 
 enum tug_proof {
-    TUG_PROOF_AUTO,     /* where digests are to be had */
+    TUG_PROOF_AUTO,     /* none is needed by connections that stay on the host */
     TUG_PROOF_REQUIRED, /* no connections of our own where they are not */
     TUG_PROOF_OFF,      /* who knows the ids is believed */
 };

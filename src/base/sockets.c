@@ -1,6 +1,7 @@
 #include "base/sockets.h"
 
 #include <dirent.h>
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,6 +79,17 @@ void tug_sockets_each_set(void (*visit)(int set, void *d), void *d) {
     }
     if (directory != NULL)
         (void)closedir(directory);
+}
+
+bool tug_sockets_is_loopback(const struct sockaddr_storage *address) {
+    const struct in6_addr *ip6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+    const unsigned char *ip4 =
+        address->ss_family == AF_INET
+            ? (const unsigned char *)&((const struct sockaddr_in *)address)->sin_addr
+            : &ip6->s6_addr[12];
+    if (address->ss_family == AF_INET || IN6_IS_ADDR_V4MAPPED(ip6))
+        return ip4[0] == 127;
+    return address->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(ip6);
 }
 
 static void take_address(int set, void *d) {

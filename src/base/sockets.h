@@ -18,6 +18,9 @@ void tug_sockets_each_set(void (*visit)(int set, void *d), void *d);
 bool tug_sockets_claim(int set);
 void tug_sockets_disclaim(int set);
 
+/* Do connections to that address stay on this machine? */
+bool tug_sockets_is_loopback(const struct sockaddr_storage *address);
+
 /* The address at this end of one such socket: of the network that the host uses. False: there is
  * none. */
 bool tug_sockets_local(struct sockaddr_storage *address);

@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
     close(connection(port));
     const char nonsense[64] = "GET / HTTP/1.1\r\nHost: tugboat\r\n\r\n";
     say(port, nonsense, sizeof nonsense, "nonsense");
-    const uint64_t hello[4] = {0x3670637462677574u, (uint64_t)check_rank << 32, 1, 0};
+    const uint64_t hello[6] = {0x3670637462677574u, (uint64_t)check_rank << 32, 1};
     say(port, hello, sizeof hello, "a hello of another context");
     exchange(context, 1);
     for (int i = 0; i < SILENT; i++) {

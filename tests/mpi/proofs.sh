@@ -49,6 +49,9 @@ makes() { env "$@" "$tugboat" info | grep -A 1 '^digests' | grep -qv '^digests\|
 run required "$(makes A=1 && echo tcp || echo mpi)" 'export TUGBOAT_PROOF=required'
 without=$(makes LD_LIBRARY_PATH="$work/none" && echo tcp || echo mpi)
 run 'required, none to be had' "$without" "export TUGBOAT_PROOF=required; $less"
+run 'none to be had' "$without" "$less"
+run 'none to be had, on one host' tcp "export UCX_NET_DEVICES=lo; $less"
+run 'none to be had, off' tcp "export TUGBOAT_PROOF=off; $less"
 run 'required by one, off elsewhere' mpi '[ $PMI_RANK = 0 ] && export TUGBOAT_PROOF=required || export TUGBOAT_PROOF=off'
 run 'none to be had by one' "$without" "[ \$PMI_RANK = 0 ] || $less"
 exit $failed

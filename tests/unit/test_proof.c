@@ -258,7 +258,7 @@ static void who_does_not_know_the_id_is_closed_at_once(void **state) {
     (void)state;
     int socket = connection();
     said.hello.destination = address.id ^ 1;
-    say(socket, &said.hello, offsetof(struct tug_tcp_hello, source));
+    say(socket, &said.hello, sizeof(said.hello));
     expect_closed(socket);
     for (size_t bytes = 1; bytes < sizeof(nonsense); bytes += 7) {
         socket = connection();
@@ -270,6 +270,31 @@ static void who_does_not_know_the_id_is_closed_at_once(void **state) {
     socket = connection();
     say(socket, &said.hello, sizeof(said.hello));
     expect_closed(socket);
+}
+
+/* Each byte of the id is tried, right and wrong: nothing is different before the hello is whole. */
+static void a_part_of_the_id_tells_nothing(void **state) {
+    struct tug_tcp_said said = something();
+    char byte;
+    (void)state;
+    for (size_t known = 0; known < sizeof(address.id); known++) {
+        int sockets[2];
+        for (int wrong = 0; wrong < 2; wrong++) {
+            said.hello.destination = address.id ^ (uint64_t)wrong << 8 * known;
+            sockets[wrong] = connection();
+            say(sockets[wrong], &said.hello,
+                offsetof(struct tug_tcp_hello, destination) + known + 1);
+        }
+        for (int i = 0; i < 20; i++) /* they have come: the connections are local */
+            (void)wire->row->poll(wire);
+        assert_int_equal(endpoint->strangers, 2);
+        for (int wrong = 0; wrong < 2; wrong++) {
+            assert_int_equal(recv(sockets[wrong], &byte, 1, MSG_DONTWAIT), -1);
+            assert_int_equal(errno, EAGAIN);
+            assert_int_equal(shutdown(sockets[wrong], SHUT_WR), 0);
+            expect_closed(sockets[wrong]);
+        }
+    }
 }
 
 /* Hello and proof come byte by byte, and are waited for; half a proof and an end are nothing. */
@@ -435,6 +460,7 @@ int main(void) {
         CASE(what_was_said_before_is_of_no_use),
         CASE(what_the_process_has_said_is_of_no_use),
         CASE(who_does_not_know_the_id_is_closed_at_once),
+        CASE(a_part_of_the_id_tells_nothing),
         CASE(who_is_slow_is_answered),
         cmocka_unit_test_setup_teardown(without_proofs_the_ids_are_enough, begin_unproved, end),
         CASE(who_is_connected_to_proves_itself_too),

@@ -44,6 +44,12 @@ static bool from_address(const struct sockaddr_storage *storage, struct tug_tcp_
     return storage->ss_family == AF_INET6 && !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr);
 }
 
+bool tug_tcp_is_loopback(const struct tug_tcp_address *address) {
+    struct sockaddr_storage storage;
+    (void)tug_tcp_sockaddr(address, &storage);
+    return tug_sockets_is_loopback(&storage);
+}
+
 bool tug_tcp_find_address(const struct tug_fabric *fabric, struct tug_tcp_address *mine) {
     struct sockaddr_storage storage;
     memset(mine, 0, sizeof(*mine));

@@ -22,6 +22,9 @@ struct tug_tcp_address {
  * to do with other nodes by now. False: the host goes another way. Collective over the node. */
 bool tug_tcp_find_address(const struct tug_fabric *fabric, struct tug_tcp_address *mine);
 
+/* Do connections to that address stay on this machine? */
+bool tug_tcp_is_loopback(const struct tug_tcp_address *address);
+
 /* Listens at that address, and stores the port. The socket, or -1. */
 int tug_tcp_listen(struct tug_tcp_address *mine);
 

@@ -16,12 +16,13 @@
  *
  * Many connections at once. Who has connected is a *stranger* until he has proved who he is. A
  * connection that waited in the backlog has its hello when it is accepted, so it is heard at once.
- * One that says something else is closed at once. Of silent strangers SILENT_MOST are kept, and
- * INTRODUCED_MOST of those who have said hello, which takes knowing an id that only the job's
- * processes are told (and who listens at the network). When there are so many, or no descriptors,
- * those are closed first that came first, if they have had their time: SILENT_NS, which is long for
- * a hello, for it is sent as soon as the connection is there; PROOF_NS for a proof, which may take
- * the other process a turn on a crowded core. If one of the job is among them it comes again.
+ * One that says something else is closed at once, but a wrong id only when the hello is whole. Of
+ * silent strangers SILENT_MOST are kept, and INTRODUCED_MOST of those who have said hello, which
+ * takes knowing an id that only the job's processes are told (and who listens at the network). When
+ * there are so many, or no descriptors, those are closed first that came first, if they have had
+ * their time: SILENT_NS, which is long for a hello, for it is sent as soon as the connection is
+ * there; PROOF_NS for a proof, which may take the other process a turn on a crowded core. If one of
+ * the job is among them it comes again.
  *
  * Until then, newcomers wait in the kernel's backlog. They do so, too, when ROUND_MOST have been
  * accepted in a round of ROUND_NS and have not proved who they are: a flood of them is to take a
@@ -528,14 +529,19 @@ static bool adopt_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link 
     return !link->broken;
 }
 
-/* So far as it has come, may it be a hello to this process? */
-static bool may_be_hello(const struct tug_tcp_endpoint *endpoint, const struct tug_tcp_link *link,
-                         size_t bytes) {
-    const struct tug_tcp_hello *hello = &link->comes.hello;
-    const struct tug_tcp_hello right = {.magic = TUG_TCP_HELLO_MAGIC, .destination = endpoint->id};
-    const size_t told = offsetof(struct tug_tcp_hello, source);
-    return memcmp(hello, &right, bytes < told ? bytes : told) == 0 &&
-           (bytes < sizeof(*hello) || (hello->word < TUG_TCP_WORDS && hello->word != TUG_TCP_GONE));
+/* Can what has arrived become a hello? Only the magic, which is public, is compared: a connection
+ * that is closed earlier for a wrong byte of the id would let a stranger find the id byte by byte.
+ */
+static bool may_be_hello(const struct tug_tcp_link *link) {
+    static const uint64_t magic = TUG_TCP_HELLO_MAGIC;
+    return memcmp(&link->comes.hello, &magic,
+                  link->nrest < sizeof(magic) ? link->nrest : sizeof(magic)) == 0;
+}
+
+/* Is the whole hello one to this process? The id is compared as one word, in constant time. */
+static bool is_hello(const struct tug_tcp_endpoint *endpoint, const struct tug_tcp_hello *hello) {
+    return hello->magic == TUG_TCP_HELLO_MAGIC && hello->word < TUG_TCP_WORDS &&
+           hello->word != TUG_TCP_GONE && hello->destination == endpoint->id;
 }
 
 /* A stranger is of the job. False: the link goes no further. */
@@ -552,20 +558,24 @@ static bool take_in(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link
     return false;
 }
 
+static bool refuse_stranger(void) {
+    tug_warn_once("connections that are not of this job's are closed (said once): some other "
+                  "program connects to ports of this process; nothing is lost");
+    return false;
+}
+
 /* A stranger has said something, a hello first. False: the link goes no further. */
 static bool hear_stranger(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
-    const bool is_hello = link->due == TUG_TCP_HELLO_DUE;
-    if (is_hello && may_be_hello(endpoint, link, sizeof(link->comes.hello))) {
+    const bool hello_due = link->due == TUG_TCP_HELLO_DUE;
+    if (hello_due && is_hello(endpoint, &link->comes.hello)) {
         link->said.hello = link->comes.hello;
         challenge(endpoint, link);
         return !link->broken;
     }
-    if (!is_hello && tug_tcp_is_proof(key_of(endpoint, &endpoint->address), &link->said,
-                                      TUG_TCP_CONNECTS, link->said.hello.word, link->comes.proof))
+    if (!hello_due && tug_tcp_is_proof(key_of(endpoint, &endpoint->address), &link->said,
+                                       TUG_TCP_CONNECTS, link->said.hello.word, link->comes.proof))
         return take_in(endpoint, link);
-    tug_warn_once("connections that are not of this job's are closed (said once): some other "
-                  "program connects to ports of this process; nothing is lost");
-    return false;
+    return refuse_stranger();
 }
 
 bool tug_tcp_hear(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
@@ -575,8 +585,8 @@ bool tug_tcp_hear(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) 
         goes_on = link->peer == NULL                   ? hear_stranger(endpoint, link)
                   : link->due == TUG_TCP_CHALLENGE_DUE ? take_challenge(endpoint, link)
                                                        : take_answer(endpoint, link);
-    else if (link->due == TUG_TCP_HELLO_DUE && !may_be_hello(endpoint, link, link->nrest))
-        goes_on = hear_stranger(endpoint, link);
+    else if (link->due == TUG_TCP_HELLO_DUE && !may_be_hello(link))
+        goes_on = refuse_stranger();
     else
         return link->broken || link->nrest != heard;
     link->broken |= !goes_on;

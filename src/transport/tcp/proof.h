@@ -16,8 +16,8 @@
  *
  * Who can change what goes by the network is not kept out by that: packets carry no proofs.
  *
- * Where digests are not to be had or not wanted (TUGBOAT_PROOF), all of them are zeros: then who
- * knows the ids is believed.
+ * Without digests (TUGBOAT_PROOF=off, or a job whose connections do not leave the host) all proofs
+ * are zeros: then a process that knows the ids is believed.
  */
 #ifndef TUG_TRANSPORT_TCP_PROOF_H
 #define TUG_TRANSPORT_TCP_PROOF_H

@@ -315,49 +315,56 @@ static bool introduce(struct tug_tcp_view *view) {
     return tug_all_agree(fabric->comm, view->turn.entered && tug_tcp_try(&view->addresses[next]));
 }
 
-enum { NO_VIEW = 1, PROVES = 2, PROVES_NOT = 4 };
+/* What processes say of themselves before they open the row together. */
+enum { NO_ADDRESS = 1, TOO_MANY = 2, NO_DIGESTS = 4, NO_VIEW = 8, PROVES = 16, PROVES_NOT = 32 };
 
-/* What each of the processes can do, together. Collective. */
-static int64_t ask_all(const struct tug_fabric *fabric, const struct tug_tcp_view *view) {
-    int64_t all = view == NULL ? NO_VIEW : view->endpoint->proves ? PROVES : PROVES_NOT;
-    return tug_agree(fabric->comm, MPI_BOR, &all, 1) == MPI_SUCCESS ? all : NO_VIEW;
+/* All that any process of the context has said. Collective. */
+static int64_t ask_all(const struct tug_fabric *fabric, int64_t mine) {
+    return tug_agree(fabric->comm, MPI_BOR, &mine, 1) == MPI_SUCCESS ? mine : NO_VIEW;
 }
 
-static bool lacks_proofs(const struct tug_fabric *fabric) {
-    if (tug_settings.proof == TUG_PROOF_OFF || tug_digest_source() != NULL)
-        return false;
-    if (tug_settings.proof == TUG_PROOF_AUTO && fabric->rank == 0)
-        tug_warn_once(
-            "no digests are to be had, so tcp takes whoever knows the random numbers of "
-            "this job's processes for one of them: install libcrypto.so.3 (OpenSSL 3), or "
-            "set TUGBOAT_PROOF=required or off");
-    return tug_settings.proof == TUG_PROOF_REQUIRED;
+/* Without digests an id that is shown in clear is enough to be taken for a process of the job:
+ * connections that leave the host need TUGBOAT_PROOF=off for that. */
+static bool lacks_proofs(const struct tug_tcp_address *mine) {
+    return tug_settings.proof != TUG_PROOF_OFF && tug_digest_source() == NULL &&
+           (tug_settings.proof == TUG_PROOF_REQUIRED || !tug_tcp_is_loopback(mine));
 }
 
-static int refuse(char *reason, const char *why) {
-    snprintf(reason, 256, "%s", why);
-    return TUG_ERR_UNSUPPORTED;
+static const char *why_not(int64_t all) {
+    return all & NO_ADDRESS   ? "the host MPI does not go by sockets"
+           : all & TOO_MANY   ? "the job has more processes than it is made for"
+           : all & NO_DIGESTS ? "without digests processes cannot prove that they are of the job: "
+                                "install libcrypto.so.3 (OpenSSL 3), or set TUGBOAT_PROOF=off if "
+                                "the network is trusted"
+           : all & NO_VIEW    ? "not every process can listen for connections"
+           : all & (all - 1)  ? "some processes prove who they are and some do not"
+                              : "a connection between two nodes cannot be made";
 }
 
 static int tcp_open(struct tug_fabric *fabric, void **state, char *reason) {
     struct tug_tcp_address mine;
-    if (fabric->nranks > PROCESSES_MOST)
-        return refuse(reason, "too many processes");
-    const bool found = tug_tcp_find_address(fabric, &mine), lacks = found && lacks_proofs(fabric);
-    struct tug_tcp_view *view = found && !lacks ? open_view(fabric, &mine) : NULL;
-    const int64_t all = ask_all(fabric, view);
-    const bool alike = all == PROVES || all == PROVES_NOT;
-    if (alike && introduce(view)) {
+    struct tug_tcp_view *view = NULL;
+    int64_t all = NO_ADDRESS;
+    if (tug_tcp_find_address(fabric, &mine))
+        all = fabric->nranks > PROCESSES_MOST             ? TOO_MANY
+              : lacks_proofs(&mine)                       ? NO_DIGESTS
+              : (view = open_view(fabric, &mine)) == NULL ? NO_VIEW
+              : view->endpoint->proves                    ? PROVES
+                                                          : PROVES_NOT;
+    all = ask_all(fabric, all);
+    if ((all == PROVES || all == PROVES_NOT) && introduce(view)) {
         *state = view;
         return 0;
     }
     if (view != NULL)
         tcp_close(view);
-    return refuse(reason, alike           ? "a connection between two nodes cannot be made"
-                          : !found        ? "the host MPI does not go by sockets"
-                          : lacks         ? "no digests for TUGBOAT_PROOF=required"
-                          : all & NO_VIEW ? "not every process can listen for connections"
-                                          : "some processes prove who they are and some do not");
+    snprintf(reason, 256, "%s", why_not(all));
+    /* a host that uses no sockets has a device of its own: there is nothing to mend */
+    if (all != NO_ADDRESS && fabric->rank == 0 && fabric->node_size < fabric->nranks)
+        tug_warn_once("packets between hosts go by messages of the host MPI, which is slower, and "
+                      "not by tcp: %s",
+                      reason);
+    return TUG_ERR_UNSUPPORTED;
 }
 
 struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_address *mine) {
