@@ -1,6 +1,7 @@
 #include "host/farewell.h"
 
 #include <fcntl.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -57,12 +58,14 @@ static unsigned progress_all(void) {
 }
 
 /* Sleeps longer and longer, since peers may come late; events begin the naps anew, since peers
- * close then: a peer that closes waits for a few of the longest. Errors of ppoll() are left to the
- * read() that follows. */
+ * close then: a peer that closes waits for a few of the longest. A signal ends a nap; other errors
+ * of ppoll() are left to the read() that follows. */
 static void wait_until_readable(int fd) {
     struct pollfd look = {.fd = fd, .events = POLLIN};
     long nap_ns = 0;
-    while (ppoll(&look, 1, &(struct timespec){0, nap_ns}, NULL) == 0) {
+    int ready;
+    while ((ready = ppoll(&look, 1, &(struct timespec){0, nap_ns}, NULL)) == 0 ||
+           (ready < 0 && errno == EINTR)) {
         bool news = progress_all() > 0;
         nap_ns = news ? 0 : nap_ns < TUG_NAP_LEAST_NS ? TUG_NAP_LEAST_NS : 2 * nap_ns;
         nap_ns = nap_ns < TUG_NAP_MOST_NS ? nap_ns : TUG_NAP_MOST_NS;

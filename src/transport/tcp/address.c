@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/sockets.h"
 #include "host/polite.h"
 #include "transport/transport.h"
@@ -73,20 +74,29 @@ int tug_tcp_listen(struct tug_tcp_address *mine) {
     return -1;
 }
 
+/* Is the connection made in time? Signals neither end the wait nor prolong it. */
+static bool is_made(int descriptor) {
+    const uint64_t begin_ns = tug_clock_ns();
+    struct pollfd made = {.fd = descriptor, .events = POLLOUT};
+    int64_t left_ms = TRIAL_MS, ready;
+    while ((ready = poll(&made, 1, (int)left_ms)) < 0 && errno == EINTR && left_ms > 0) {
+        left_ms = TRIAL_MS - (int64_t)((tug_clock_ns() - begin_ns) / 1000000);
+        left_ms = left_ms > 0 ? left_ms : 0;
+    }
+    return ready == 1;
+}
+
 bool tug_tcp_try(const struct tug_tcp_address *address) {
     struct sockaddr_storage storage;
     socklen_t bytes = tug_tcp_sockaddr(address, &storage);
     int error = 0;
     socklen_t error_bytes = sizeof(error);
-    struct pollfd made = {
-        .fd = socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-        .events = POLLOUT};
-    if (made.fd < 0)
+    const int made = socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0)
         return false;
-    bool good =
-        connect(made.fd, (struct sockaddr *)&storage, bytes) == 0 ||
-        (errno == EINPROGRESS && poll(&made, 1, TRIAL_MS) == 1 &&
-         getsockopt(made.fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) == 0 && error == 0);
-    close(made.fd);
+    bool good = connect(made, (struct sockaddr *)&storage, bytes) == 0 ||
+                (errno == EINPROGRESS && is_made(made) &&
+                 getsockopt(made, SOL_SOCKET, SO_ERROR, &error, &error_bytes) == 0 && error == 0);
+    close(made);
     return good;
 }
