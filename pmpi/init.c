@@ -18,6 +18,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "base/trace.h"
+#include "base/sockets.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/wait_group.h"
@@ -175,6 +176,7 @@ static void settle_world(void) {
 /* Before the host starts, and with it threads. */
 static void prepare(int asked) {
     (void)tug_farewell_prepare();
+    tug_sockets_note_program();
     if (asked == MPI_THREAD_MULTIPLE)
         tug_descriptors_prepare();
 }

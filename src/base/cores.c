@@ -8,22 +8,39 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* cpu.max: microseconds of processor time in each period, or "max", and the period. */
-static bool read_quota(const char *directory, struct tug_quota *quota) {
+/* Up to two numbers that begin a file of a control group; how many. */
+static int read_numbers(const char *directory, const char *file, double *first, double *second) {
     char name[PATH_MAX];
-    double limit_us, period_us;
+    if (snprintf(name, sizeof(name), "%s/%s", directory, file) >= (int)sizeof(name))
+        return 0;
+    FILE *stream = fopen(name, "re");
+    if (stream == NULL)
+        return 0;
+    const int read = fscanf(stream, "%lf %lf", first, second);
+    fclose(stream);
+    return read;
+}
+
+/* Microseconds of processor time in each period, and the period. Version 2 has both in cpu.max, of
+ * which the first can be "max"; version 1 has a file for each, where -1 is no limit. */
+static bool read_quota(const char *directory, struct tug_quota *quota) {
+    double limit_us, period_us, none;
     struct stat status;
-    if (snprintf(name, sizeof(name), "%s/cpu.max", directory) >= (int)sizeof(name))
+    if (read_numbers(directory, "cpu.max", &limit_us, &period_us) != 2 &&
+        (read_numbers(directory, "cpu.cfs_quota_us", &limit_us, &none) != 1 ||
+         read_numbers(directory, "cpu.cfs_period_us", &period_us, &none) != 1))
         return false;
-    FILE *file = fopen(name, "re");
-    if (file == NULL)
+    if (limit_us <= 0 || period_us <= 0 || stat(directory, &status) != 0)
         return false;
-    bool limited = fscanf(file, "%lf %lf", &limit_us, &period_us) == 2 && period_us > 0 &&
-                   stat(directory, &status) == 0;
-    fclose(file);
-    if (limited)
-        *quota = (struct tug_quota){limit_us / period_us, status.st_ino};
-    return limited;
+    *quota = (struct tug_quota){limit_us / period_us, status.st_ino};
+    return true;
+}
+
+/* Takes the other quota if it is lower. */
+static void lower(struct tug_quota *quota, bool *limited, const struct tug_quota *other) {
+    if (!*limited || other->cores < quota->cores)
+        *quota = *other;
+    *limited = true;
 }
 
 bool tug_quota_find(const char *root, const char *path, struct tug_quota *quota) {
@@ -37,10 +54,8 @@ bool tug_quota_find(const char *root, const char *path, struct tug_quota *quota)
         return false;
     for (;;) {
         struct tug_quota here;
-        if (read_quota(directory, &here) && (!limited || here.cores < quota->cores)) {
-            *quota = here;
-            limited = true;
-        }
+        if (read_quota(directory, &here))
+            lower(quota, &limited, &here);
         char *last = strrchr(directory, '/');
         if (last == NULL || (size_t)(last - directory) < root_length)
             return limited;
@@ -48,18 +63,38 @@ bool tug_quota_find(const char *root, const char *path, struct tug_quota *quota)
     }
 }
 
+const char *tug_quota_group(char *line, const char **root) {
+    char *controllers = strchr(line, ':');
+    char *path = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+    if (path == NULL)
+        return NULL;
+    *path++ = '\0';
+    controllers++;
+    path[strcspn(path, "\n")] = '\0';
+    path += strcmp(path, "/") == 0;
+    *root = "/sys/fs/cgroup";
+    if (controllers[0] == '\0')
+        return path;
+    *root = "/sys/fs/cgroup/cpu";
+    for (char *one; (one = strsep(&controllers, ",")) != NULL;)
+        if (strcmp(one, "cpu") == 0)
+            return path;
+    return NULL;
+}
+
 static bool own_quota(struct tug_quota *quota) {
     char line[PATH_MAX];
+    const char *root;
+    struct tug_quota here;
     bool limited = false;
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (file == NULL)
         return false;
-    while (fgets(line, sizeof(line), file) != NULL)
-        if (strncmp(line, "0::", 3) == 0) {
-            line[strcspn(line, "\n")] = '\0';
-            limited =
-                tug_quota_find("/sys/fs/cgroup", strcmp(line + 3, "/") ? line + 3 : "", quota);
-        }
+    while (fgets(line, sizeof(line), file) != NULL) {
+        const char *path = tug_quota_group(line, &root);
+        if (path != NULL && tug_quota_find(root, path, &here))
+            lower(quota, &limited, &here);
+    }
     fclose(file);
     return limited;
 }
@@ -72,8 +107,8 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes) {
     return hash;
 }
 
-/* This machine, since it was started. */
-static uint64_t mix_machine(uint64_t hash) {
+uint64_t tug_cores_machine(void) {
+    const uint64_t hash = 0xcbf29ce484222325u;
     char id[64] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (file == NULL)
@@ -115,7 +150,7 @@ static uint64_t mix_cpus(uint64_t hash, const struct tug_cpus *cpus) {
 }
 
 struct tug_cores tug_cores_find(void) {
-    struct tug_cores cores = {1, mix_machine(0xcbf29ce484222325u)};
+    struct tug_cores cores = {1, tug_cores_machine()};
     struct tug_quota quota;
     struct tug_cpus cpus;
     if (tug_cpus_find(&cpus)) {

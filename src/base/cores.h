@@ -2,8 +2,8 @@
  * The cores this process may use, and who uses the same.
  *
  * Two things limit them: the affinity mask, which launchers and schedulers set, and the processor
- * quota of the control groups (version 2) that the process is in, which containers set: four ranks
- * in a container of two processors share two, however many the mask shows.
+ * quota of the control groups (version 1 or 2) that the process is in, which containers set: four
+ * ranks in a container of two processors share two, however many the mask shows.
  *
  * Whether ranks outnumber them is what waits and copies go by. The ranks of a communicator's node
  * tell each other (node/team.h); the world knows better (pmpi/world.h), since nodes that are
@@ -42,6 +42,9 @@ struct tug_cores {
 /* What holds for this process now. */
 struct tug_cores tug_cores_find(void);
 
+/* A number of this machine, another each time that it starts. */
+uint64_t tug_cores_machine(void);
+
 /* How processes of a node share its cores. */
 struct tug_sharing {
     unsigned processes; /* have the cores `id` */
@@ -72,5 +75,9 @@ struct tug_quota {
 /* The least quota of the control group `path` and those above it, below the mount point `root`.
  * False: there is none. For tug_cores_find and tests. */
 bool tug_quota_find(const char *root, const char *path, struct tug_quota *quota);
+
+/* The path of the control group in a line of /proc/self/cgroup, which is changed, and the mount
+ * point below which it lies. NULL: it does not limit processors. For the same. */
+const char *tug_quota_group(char *line, const char **root);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define OWN_MOST 64
@@ -36,50 +37,117 @@ static bool is_own(int set) {
     return found;
 }
 
+static void each_descriptor(void (*visit)(int descriptor, void *d), void *d) {
+    DIR *directory = opendir("/proc/self/fd");
+    const struct dirent *entry;
+    /* cppcheck-suppress readdirCalled ; the stream is this thread's own */
+    while (directory != NULL && (entry = readdir(directory)) != NULL)
+        if (entry->d_name[0] != '.')
+            visit((int)strtol(entry->d_name, NULL, 10), d);
+    if (directory != NULL)
+        (void)closedir(directory);
+}
+
+/* False: not an internet socket. */
+static bool local_address(int descriptor, struct sockaddr_storage *address) {
+    socklen_t bytes = sizeof(*address);
+    return getsockname(descriptor, (struct sockaddr *)address, &bytes) == 0 &&
+           (address->ss_family == AF_INET || address->ss_family == AF_INET6);
+}
+
+/* ---- the program's ---- */
+
+static ino_t *programs; /* the sockets that were there before the host */
+static size_t nprograms;
+
+static void note(int descriptor, void *d) {
+    struct sockaddr_storage address;
+    struct stat status;
+    (void)d;
+    if (!local_address(descriptor, &address) || fstat(descriptor, &status) != 0)
+        return;
+    ino_t *more = realloc(programs, (nprograms + 1) * sizeof(*programs));
+    if (more == NULL)
+        return;
+    programs = more;
+    programs[nprograms++] = status.st_ino;
+}
+
+void tug_sockets_note_program(void) {
+    static atomic_flag noted = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&noted))
+        each_descriptor(note, NULL);
+}
+
+static bool is_programs(int descriptor) {
+    struct stat status;
+    if (nprograms == 0 || fstat(descriptor, &status) != 0)
+        return false;
+    size_t i = 0;
+    while (i < nprograms && programs[i] != status.st_ino)
+        i++;
+    return i < nprograms;
+}
+
+/* ---- the host's ---- */
+
 static bool is_connected(int descriptor) {
     struct sockaddr_storage address;
     socklen_t bytes = sizeof(address);
     return getpeername(descriptor, (struct sockaddr *)&address, &bytes) == 0 &&
-           (address.ss_family == AF_INET || address.ss_family == AF_INET6);
+           (address.ss_family == AF_INET || address.ss_family == AF_INET6) &&
+           !is_programs(descriptor);
 }
 
-/* A connected internet socket among the members of an epoll set, which the kernel lists; -1: none.
- */
-static int connected_member(int set) {
+/* Calls visit(member, d) for the host's connected sockets in an epoll set, whose members the kernel
+ * lists. */
+static void each_connection(int set, void (*visit)(int member, void *d), void *d) {
     char path[64], line[256];
-    int member, found = -1;
+    int member;
     (void)snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", set);
     FILE *list = fopen(path, "re");
-    while (list != NULL && found < 0 && fgets(line, sizeof(line), list) != NULL)
+    while (list != NULL && fgets(line, sizeof(line), list) != NULL)
         if (sscanf(line, "tfd: %d", &member) == 1 && is_connected(member))
-            found = member;
+            visit(member, d);
     if (list != NULL)
         (void)fclose(list);
-    return found;
 }
 
-static bool is_epoll_set(int directory, const char *name) {
-    char what[64];
-    ssize_t bytes = readlinkat(directory, name, what, sizeof(what) - 1);
+static bool is_epoll_set(int descriptor) {
+    char path[64], what[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
+    const ssize_t bytes = readlink(path, what, sizeof(what) - 1);
     if (bytes < 0)
         return false;
     what[bytes] = '\0';
     return strcmp(what, "anon_inode:[eventpoll]") == 0;
 }
 
-void tug_sockets_each_set(void (*visit)(int set, void *d), void *d) {
-    DIR *directory = opendir("/proc/self/fd");
-    const struct dirent *entry;
-    /* cppcheck-suppress readdirCalled ; the stream is this thread's own */
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        int descriptor = (int)strtol(entry->d_name, NULL, 10);
-        if (entry->d_name[0] != '.' && !is_own(descriptor) &&
-            is_epoll_set(dirfd(directory), entry->d_name) && connected_member(descriptor) >= 0)
-            visit(descriptor, d);
-    }
-    if (directory != NULL)
-        (void)closedir(directory);
+struct visit {
+    void (*set)(int set, void *d);
+    void *d;
+};
+
+static void note_connection(int member, void *d) {
+    (void)member;
+    *(bool *)d = true;
 }
+
+static void visit_set(int descriptor, void *d) {
+    const struct visit *visit = d;
+    bool connected = false;
+    if (is_own(descriptor) || !is_epoll_set(descriptor))
+        return;
+    each_connection(descriptor, note_connection, &connected);
+    if (connected)
+        visit->set(descriptor, visit->d);
+}
+
+void tug_sockets_each_set(void (*visit)(int set, void *d), void *d) {
+    each_descriptor(visit_set, &(struct visit){visit, d});
+}
+
+/* ---- their address ---- */
 
 bool tug_sockets_is_loopback(const struct sockaddr_storage *address) {
     const struct in6_addr *ip6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
@@ -92,17 +160,60 @@ bool tug_sockets_is_loopback(const struct sockaddr_storage *address) {
     return address->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(ip6);
 }
 
-static void take_address(int set, void *d) {
-    struct sockaddr_storage *address = d;
-    socklen_t bytes = sizeof(*address);
-    int member = connected_member(set);
-    if (address->ss_family == AF_UNSPEC && member >= 0 &&
-        getsockname(member, (struct sockaddr *)address, &bytes) != 0)
-        address->ss_family = AF_UNSPEC;
+static bool same_ip(const struct sockaddr_storage *one, const struct sockaddr_storage *other) {
+    if (one->ss_family != other->ss_family)
+        return false;
+    return one->ss_family == AF_INET
+               ? ((const struct sockaddr_in *)one)->sin_addr.s_addr ==
+                     ((const struct sockaddr_in *)other)->sin_addr.s_addr
+               : IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *)one)->sin6_addr,
+                                    &((const struct sockaddr_in6 *)other)->sin6_addr);
+}
+
+struct listener {
+    const struct sockaddr_storage *address;
+    bool found;
+};
+
+static void look_for_listener(int descriptor, void *d) {
+    struct listener *listener = d;
+    struct sockaddr_storage here;
+    int listens = 0;
+    socklen_t bytes = sizeof(listens);
+    if (local_address(descriptor, &here) && same_ip(&here, listener->address) &&
+        getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && listens)
+        listener->found |= !is_programs(descriptor);
+}
+
+/* A host that is told which network to use listens at the address there. */
+static bool host_listens_at(const struct sockaddr_storage *address) {
+    struct listener listener = {address, false};
+    each_descriptor(look_for_listener, &listener);
+    return listener.found;
+}
+
+struct choice {
+    struct sockaddr_storage *address;
+    int worth;
+};
+
+static void weigh(int member, void *d) {
+    struct choice *choice = d;
+    struct sockaddr_storage here;
+    if (!local_address(member, &here))
+        return;
+    const int worth = tug_sockets_is_loopback(&here) ? 1 : host_listens_at(&here) ? 3 : 2;
+    if (worth > choice->worth)
+        *choice->address = here;
+    choice->worth = worth > choice->worth ? worth : choice->worth;
+}
+
+static void weigh_set(int set, void *d) {
+    each_connection(set, weigh, d);
 }
 
 bool tug_sockets_local(struct sockaddr_storage *address) {
-    memset(address, 0, sizeof(*address));
-    tug_sockets_each_set(take_address, address);
-    return address->ss_family != AF_UNSPEC;
+    struct choice choice = {address, 0};
+    tug_sockets_each_set(weigh_set, &choice);
+    return choice.worth > 0;
 }

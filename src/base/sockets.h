@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+/* The internet sockets that are there now are the program's, and none of those below. Before the
+ * host starts; the first call counts. */
+void tug_sockets_note_program(void);
+
 /* Calls visit(set, d) for each epoll set of this process, but for those that are Tugboat's own,
  * that has connected internet sockets among its members. */
 void tug_sockets_each_set(void (*visit)(int set, void *d), void *d);
@@ -21,8 +25,8 @@ void tug_sockets_disclaim(int set);
 /* Do connections to that address stay on this machine? */
 bool tug_sockets_is_loopback(const struct sockaddr_storage *address);
 
-/* The address at this end of one such socket: of the network that the host uses. False: there is
- * none. */
+/* The address at this end of one such socket: of the network that the host uses. Best is one at
+ * which the host listens, then any other, last one of the loopback device. False: there is none. */
 bool tug_sockets_local(struct sockaddr_storage *address);
 
 #endif

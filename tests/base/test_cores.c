@@ -18,18 +18,22 @@
 
 static char root[] = "/tmp/tug-cores-XXXXXX";
 
+static void write_file(const char *path, const char *name, const char *text) {
+    char whole[256];
+    snprintf(whole, sizeof(whole), "%s%s/%s", root, path, name);
+    FILE *file = fopen(whole, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
 /* A group with what its cpu.max says; NULL: it has none. */
 static void make_group(const char *path, const char *cpu_max) {
     char name[256];
     snprintf(name, sizeof(name), "%s%s", root, path);
     assert_true(mkdir(name, 0700) == 0 || errno == EEXIST);
-    snprintf(name, sizeof(name), "%s%s/cpu.max", root, path);
-    if (cpu_max == NULL)
-        return;
-    FILE *file = fopen(name, "w");
-    assert_non_null(file);
-    fputs(cpu_max, file);
-    fclose(file);
+    if (cpu_max != NULL)
+        write_file(path, "cpu.max", cpu_max);
 }
 
 static uint64_t inode(const char *path) {
@@ -73,6 +77,44 @@ static void the_least_quota_counts(void **state) {
     assert_true(tug_quota_find(root, "/job/step", &quota));
     assert_true(quota.cores == 0.5);
     assert_int_equal(quota.group, inode("/job/step"));
+}
+
+static void version_1_has_two_files(void **state) {
+    (void)state;
+    struct tug_quota quota;
+    make_group("/v1", NULL);
+    make_group("/v1/step", NULL);
+    write_file("/v1", "cpu.cfs_period_us", "100000\n");
+    write_file("/v1", "cpu.cfs_quota_us", "-1\n");
+    assert_false(tug_quota_find(root, "/v1/step", &quota));
+    write_file("/v1", "cpu.cfs_quota_us", "150000\n");
+    assert_true(tug_quota_find(root, "/v1/step", &quota));
+    assert_true(quota.cores == 1.5);
+    assert_int_equal(quota.group, inode("/v1"));
+}
+
+static void expect_group(const char *line, const char *root_there, const char *path) {
+    char text[128];
+    const char *at = NULL;
+    snprintf(text, sizeof(text), "%s\n", line);
+    const char *group = tug_quota_group(text, &at);
+    if (path == NULL) {
+        assert_null(group);
+        return;
+    }
+    assert_string_equal(group, path);
+    assert_string_equal(at, root_there);
+}
+
+static void both_versions_name_the_group(void **state) {
+    (void)state;
+    expect_group("0::/user/job", "/sys/fs/cgroup", "/user/job");
+    expect_group("0::/", "/sys/fs/cgroup", "");
+    expect_group("4:cpu,cpuacct:/docker/1", "/sys/fs/cgroup/cpu", "/docker/1");
+    expect_group("4:cpuacct,cpu:/", "/sys/fs/cgroup/cpu", "");
+    expect_group("7:cpuset:/docker/1", NULL, NULL);
+    expect_group("1:name=systemd:/cpu", NULL, NULL);
+    expect_group("nonsense", NULL, NULL);
 }
 
 static void a_container_sees_its_own_as_the_root(void **state) {
@@ -172,6 +214,8 @@ static void who_is_bound_shares_with_nobody(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_least_quota_counts),
+        cmocka_unit_test(version_1_has_two_files),
+        cmocka_unit_test(both_versions_name_the_group),
         cmocka_unit_test(a_container_sees_its_own_as_the_root),
         cmocka_unit_test(the_mask_counts),
         cmocka_unit_test(masks_may_be_larger_than_the_c_librarys),

@@ -25,7 +25,9 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
+#include "base/cores.h"
 #include "base/log.h"
 #include "base/sockets.h"
 #include "engine/engine.h"
@@ -316,11 +318,31 @@ static bool introduce(struct tug_tcp_view *view) {
 }
 
 /* What processes say of themselves before they open the row together. */
-enum { NO_ADDRESS = 1, TOO_MANY = 2, NO_DIGESTS = 4, NO_VIEW = 8, PROVES = 16, PROVES_NOT = 32 };
+enum {
+    NO_ADDRESS = 1,
+    TOO_MANY = 2,
+    NO_DIGESTS = 4,
+    NO_VIEW = 8,
+    LOOPBACK = 16, /* none but that device was found */
+    PROVES = 32,
+    PROVES_NOT = 64
+};
 
-/* All that any process of the context has said. Collective. */
+/* Equal in processes that reach each other by the loopback device. */
+static int64_t network_stack(void) {
+    struct stat space = {0};
+    (void)stat("/proc/self/ns/net", &space);
+    return (int64_t)(tug_cores_machine() ^ (uint64_t)space.st_ino);
+}
+
+/* All that any process of the context has said; the loopback device is good enough for a job of one
+ * host. Collective. */
 static int64_t ask_all(const struct tug_fabric *fabric, int64_t mine) {
-    return tug_agree(fabric->comm, MPI_BOR, &mine, 1) == MPI_SUCCESS ? mine : NO_VIEW;
+    const int64_t stack = network_stack();
+    int64_t all[] = {mine, stack, ~stack};
+    if (tug_agree(fabric->comm, MPI_BOR, all, 3) != MPI_SUCCESS)
+        return NO_VIEW;
+    return (all[1] & all[2]) == 0 ? all[0] & ~LOOPBACK : all[0];
 }
 
 /* Without digests an id that is shown in clear is enough to be taken for a process of the job:
@@ -336,6 +358,7 @@ static const char *why_not(int64_t all) {
            : all & NO_DIGESTS ? "without digests processes cannot prove that they are of the job: "
                                 "install libcrypto.so.3 (OpenSSL 3), or set TUGBOAT_PROOF=off if "
                                 "the network is trusted"
+           : all & LOOPBACK   ? "on some host, the host MPI is seen to use the loopback device only"
            : all & NO_VIEW    ? "not every process can listen for connections"
            : all & (all - 1)  ? "some processes prove who they are and some do not"
                               : "a connection between two nodes cannot be made";
@@ -351,6 +374,8 @@ static int tcp_open(struct tug_fabric *fabric, void **state, char *reason) {
               : (view = open_view(fabric, &mine)) == NULL ? NO_VIEW
               : view->endpoint->proves                    ? PROVES
                                                           : PROVES_NOT;
+    if (view != NULL && tug_tcp_is_loopback(&view->endpoint->address))
+        all |= LOOPBACK;
     all = ask_all(fabric, all);
     if ((all == PROVES || all == PROVES_NOT) && introduce(view)) {
         *state = view;

@@ -30,6 +30,7 @@ endforeach()
 tug_llcl_test(basic WAYS all RANKS 2 NODES hosts LABELS hosts)
 # Nodes that the host joins by sockets: over sockets of our own (all), and over the host (mpi).
 tug_llcl_test(strangers WAYS all RANKS 2 NODES tcp)
+tug_llcl_test(own_sockets WAYS all RANKS 2 NODES tcp)
 tug_llcl_test(flood WAYS all RANKS 2 NODES tcp)
 tug_mpi_script(llcl_proofs proofs.sh 2 FIRST $<TARGET_FILE:tugboat_cmd> PROGRAM mpi_llcl_basic LABELS llcl)
 foreach(program IN ITEMS basic am passive)
