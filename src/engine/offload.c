@@ -387,6 +387,20 @@ static void await_beginning(struct tug_engine *engine) {
     }
 }
 
+/* Where the kernel refuses the CPUs (one is gone, or a filter refuses the call) the thread runs
+ * where the process does. */
+static int create_thread(struct tug_engine *engine, const pthread_attr_t *attr) {
+    const int refused = pthread_create(&engine->thread, attr, offload_main, engine);
+    if (refused == 0 || refused == EAGAIN)
+        return refused;
+    const int error = pthread_create(&engine->thread, NULL, offload_main, engine);
+    if (error == 0)
+        tug_warn_once("the offload thread is not bound to the CPUs that it was to have: %s; set "
+                      "TUGBOAT_AFFINITY to CPUs that are there, or to none",
+                      strerror(refused));
+    return error;
+}
+
 int tug_offload_start(struct tug_engine *engine) {
     sigset_t all, old;
     pthread_attr_t attr;
@@ -399,7 +413,7 @@ int tug_offload_start(struct tug_engine *engine) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     atomic_store(&engine->begun, false);
-    int error = pthread_create(&engine->thread, &attr, offload_main, engine);
+    int error = create_thread(engine, &attr);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     if (error) {

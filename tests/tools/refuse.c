@@ -31,7 +31,7 @@ static const struct {
     {"memfd_create", SYS_memfd_create},           {"process_vm_readv", SYS_process_vm_readv},
     {"process_vm_writev", SYS_process_vm_writev}, {"sched_setattr", SYS_sched_setattr},
     {"timerfd_create", SYS_timerfd_create},       {"eventfd2", SYS_eventfd2},
-    {"epoll_create1", SYS_epoll_create1},
+    {"epoll_create1", SYS_epoll_create1},         {"sched_setaffinity", SYS_sched_setaffinity},
 };
 
 /* -1: unknown. */
