@@ -21,9 +21,9 @@
 
 #ifdef __SSE2__
 #include <emmintrin.h>
+#endif
 
 #include "base/copy.h"
-#endif
 
 /* Bytes of a last-level cache that one of `nranks` ranks of this node has, if as many of them share
  * the cache as have cores there; SIZE_MAX if the kernel does not say. Any thread. */
