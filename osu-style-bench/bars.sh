@@ -190,7 +190,7 @@ bar "put rate, MPI_Win_create" 2 put_rate_threads --window create -- 'put/*>=4'
 bar "fetch_and_op rate" 2 put_rate_threads --op fetch_and_op -- 'fetch_and_op/*>=8'
 bar "broadcast, 2 ranks" 2 bcast_init_sizes -- '8>=0.9' '262144>=2.5' '2097152>=2.5' '16777216>=2'
 bar "broadcast, 4 ranks" 4 bcast_init_sizes -- '8>=10' '2097152>=20'
-bar "broadcast, 4 ranks, out of MPI_Alloc_mem" 4 bcast_init_sizes --memory alloc_mem -- '2097152>=35'
+bar "broadcast, 4 ranks, out of MPI_Alloc_mem" 4 bcast_init_sizes --memory alloc_mem --sizes 1M -- '1048576>=35'
 bar "first starts and later ones, 2 ranks" 2 coll_init_sizes --first 30 --sizes 8,4K,32K,256K,2M --kinds \
     barrier,bcast,reduce,allreduce,scan,exscan,alltoall,alltoallv,allgatherv,gatherv,scatterv,reduce_scatter_block \
     -- '*/first>=0.9' '*/later>=0.97'

@@ -13,7 +13,7 @@
 #include <dirent.h>
 #include <time.h>
 
-enum { HEAP, ALLOC_MEM, WINDOW, HALF, SELF, KINDS, INSIDE = 4160, MOST = 3 << 20 };
+enum { HEAP, ALLOC_MEM, WINDOW, HALF, SELF, KINDS, INSIDE = 4160, MOST = 3 << 19 };
 
 static const int sizes[] = {5000, 65535, 65536, 262144 + 17, MOST};
 

@@ -36,6 +36,9 @@ tug_mpi_sessions(parts_end iacmfnqA,iacfmnqA RANKS 2 NODES one tcp WAYS tug)
 # Ranks whose sessions are not alike.
 tug_mpi_sessions(mixed iwacwfyA RANKS 2 NODES one emulated WAYS tug)
 
+# Huge pages.
+tug_mpi_test(huge_pages RANKS 1 2)
+
 # Children, and memory of MPI_Alloc_mem.
 tug_mpi_test(forks RANKS 1 2)
 tug_mpi_test(forks RANKS 2 NODES tcp WAYS host tug)
