@@ -99,10 +99,14 @@ int tug_shim_Pready_list(int length, TUG_PARTITIONS, MPI_Request request) {
 int tug_shim_Parrived(MPI_Request request, int partition, int *flag) {
     struct tug_partitioned *mine = ours(request);
     if (mine != NULL && flag != NULL && tug_partitioned_receives(mine) &&
-        !((struct tug_request *)mine)->passes)
-        return tug_partitioned_has(mine, partition)
-                   ? tug_partitioned_arrived(mine, partition, flag)
-                   : report(mine, MPI_ERR_OTHER); /* as MPICH says */
+        !((struct tug_request *)mine)->passes) {
+        if (!tug_partitioned_has(mine, partition))
+            return report(mine, MPI_ERR_OTHER); /* as MPICH says */
+        const int error = tug_partitioned_arrived(mine, partition, flag);
+        if (!*flag)
+            tug_request_look_in_vain();
+        return error;
+    }
     if (mine != NULL)
         request = ((struct tug_request *)mine)->host;
     return tug_shim_helped(tug_host.Parrived(request, partition, flag), flag);

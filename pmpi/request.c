@@ -63,6 +63,13 @@ static struct tug_request *ours(const MPI_Request *handle) {
     return request != NULL && !request->passes ? request : NULL;
 }
 
+/* The run that the host's request did in its place is over: the request is not active. */
+static void end_passing(const MPI_Request *handle) {
+    struct tug_request *request = known(handle);
+    if (request != NULL)
+        request->passes = false;
+}
+
 /* Ends an operation that is over: the request is inactive again, or gone. Returns the operation's
  * error. */
 static int retire(MPI_Request *handle, struct tug_request *request, MPI_Status *status) {
@@ -136,8 +143,12 @@ static __attribute__((noinline)) int wait_for_hosts(MPI_Request *request, MPI_St
 
 int tug_shim_Wait(MPI_Request *request, MPI_Status *status) {
     struct tug_request *mine = known(request);
-    if (mine == NULL || mine->passes)
-        return wait_for_hosts(mine != NULL ? &mine->host : request, status);
+    if (mine == NULL)
+        return wait_for_hosts(request, status);
+    if (mine->passes) {
+        mine->passes = false;
+        return wait_for_hosts(&mine->host, status);
+    }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     tug_request_wait(mine);
     return retire_one(request, mine, status);
@@ -148,13 +159,19 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     if (mine == NULL || mine->passes || flag == NULL) {
         request = mine != NULL ? &mine->host : request;
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
-        return tug_shim_helped(TUG_INSIDE_HOST(tug_host.Test(request, flag, status)), flag);
+        const int error = TUG_INSIDE_HOST(tug_host.Test(request, flag, status));
+        if (mine != NULL && flag != NULL && *flag)
+            mine->passes = false;
+        return tug_shim_helped(error, flag);
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     if (tug_request_pending(mine))
         tug_request_poll(mine);
     *flag = !tug_request_pending(mine);
-    return *flag ? retire_one(request, mine, status) : MPI_SUCCESS;
+    if (*flag)
+        return retire_one(request, mine, status);
+    tug_request_look_in_vain();
+    return MPI_SUCCESS;
 }
 
 int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
@@ -167,6 +184,8 @@ int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
     *flag = !tug_request_pending(mine);
     if (*flag)
         tell(mine, mine->active, status);
+    else
+        tug_request_look_in_vain();
     return MPI_SUCCESS;
 }
 
@@ -332,18 +351,23 @@ static int retire_all(struct mixed *mixed) {
     return in_status ? MPI_ERR_IN_STATUS : leave_untold(mixed); /* the host has told, or we do */
 }
 
-/* Lets the host move on without completing anything, or reporting what the wait will report. */
-static void look_at_theirs(const struct mixed *mixed) {
-    if (mixed->has_theirs)
-        tug_engine_poll_host();
+/* All of the host's are over, and all of ours. */
+static int join_all(struct mixed *mixed) {
+    const bool theirs_are_over = mixed->error == MPI_SUCCESS;
+    const int result = retire_all(mixed);
+    for (int i = 0; i < mixed->count && theirs_are_over; i++)
+        end_passing(&mixed->requests[i]);
+    return join(mixed, result);
 }
 
-/* Ours are over; until then the host's move on. */
+/* Ours are over; until then the host's move on, without completing anything, or reporting what the
+ * wait will report. */
 static bool ours_are_over(void *argument) {
     struct mixed *mixed = argument;
     if (all_over(mixed))
         return true;
-    look_at_theirs(mixed);
+    if (mixed->has_theirs)
+        tug_engine_poll_host();
     return false;
 }
 
@@ -371,7 +395,26 @@ static void wait_until(bool (*done)(void *), struct mixed *mixed) {
 }
 
 /* The host's share is completed by the host's own wait: MPICH 4.0.2's MPI_Testall fails over a
- * persistent collective that MPI_Waitall completes. */
+ * persistent collective that MPI_Waitall completes. It is given without gaps: beside a null, MPICH
+ * ends the job over a generalized request that is pending. */
+static int wait_without_gaps(struct mixed *mixed) {
+    int n = 0;
+    for (int i = 0; i < mixed->count; i++)
+        if (mixed->theirs[i] != MPI_REQUEST_NULL)
+            mixed->theirs[n++] = mixed->theirs[i];
+    const int error = wait_for_theirs(n, mixed->theirs, mixed->statuses);
+    for (int i = mixed->count - 1; i >= 0; i--) {
+        const bool is_theirs = in_their_place(&mixed->requests[i]) != MPI_REQUEST_NULL;
+        MPI_Status *status = status_at(mixed, i);
+        mixed->theirs[i] = is_theirs ? mixed->theirs[--n] : MPI_REQUEST_NULL;
+        if (is_theirs && status != MPI_STATUS_IGNORE)
+            *status = mixed->statuses[n];
+        else
+            set_empty(status);
+    }
+    return error;
+}
+
 int tug_shim_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
     if (!any_ours(count, array_of_requests))
@@ -379,8 +422,8 @@ int tug_shim_Waitall(int count, MPI_Request array_of_requests[], MPI_Status arra
     if (!split(&mixed, count, array_of_requests, array_of_statuses))
         return no_memory();
     wait_until(ours_are_over, &mixed);
-    mixed.error = wait_for_theirs(count, mixed.theirs, array_of_statuses);
-    return join(&mixed, retire_all(&mixed));
+    mixed.error = wait_without_gaps(&mixed);
+    return join_all(&mixed);
 }
 
 /* MPICH 4.0.2's MPI_Testall fails over its partitioned requests too. Ours are over. */
@@ -413,13 +456,13 @@ int tug_shim_Testall(int count, MPI_Request array_of_requests[], int *flag,
     tug_engine_poll();
     if (!all_over(&mixed)) {
         *flag = 0;
-        look_at_theirs(&mixed);
+        tug_request_look_in_vain();
         return join(&mixed, MPI_SUCCESS);
     }
     mixed.error = test_theirs(&mixed, flag);
     if (mixed.error == MPI_SUCCESS && !*flag)
         return join(&mixed, MPI_SUCCESS);
-    return join(&mixed, retire_all(&mixed));
+    return join_all(&mixed);
 }
 
 /* Looks once for something to return from a Waitany or Testany. True: outcome, indices[0], error
@@ -438,6 +481,8 @@ static bool find_any(struct mixed *mixed) {
                                     mixed->statuses);
     if (mixed->error != MPI_SUCCESS)
         return true;
+    if (mixed->flag && mixed->outcome != MPI_UNDEFINED)
+        end_passing(&mixed->requests[mixed->outcome]);
     /* the host answers undefined when it has nothing active: that is ours to know */
     return mixed->flag && (mixed->outcome != MPI_UNDEFINED || !active);
 }
@@ -470,6 +515,8 @@ int tug_shim_Testany(int count, MPI_Request array_of_requests[], int *indx, int 
         return no_memory();
     tug_engine_poll();
     *flag = look_for_any(&mixed);
+    if (!*flag)
+        tug_request_look_in_vain();
     *indx = *flag ? mixed.outcome : MPI_UNDEFINED;
     return join(&mixed, mixed.error);
 }
@@ -489,6 +536,8 @@ static bool find_some(struct mixed *mixed) {
         found = mixed->outcome;
     (void)next_over(mixed, 0, &active);
     active |= theirs_active;
+    for (int i = 0; i < found; i++)
+        end_passing(&mixed->requests[mixed->indices[i]]);
     for (int i = next_over(mixed, 0, &(bool){false}); i >= 0;
          i = next_over(mixed, i + 1, &(bool){false})) {
         MPI_Status *status = status_at(mixed, found);
@@ -521,7 +570,8 @@ static int some(struct mixed *mixed, int count, MPI_Request requests[], int *out
         wait_until(look_for_some, mixed);
     } else {
         tug_engine_poll();
-        (void)look_for_some(mixed);
+        if (!look_for_some(mixed))
+            tug_request_look_in_vain();
     }
     *outcount = mixed->outcome;
     return join(mixed, mixed->error);
@@ -613,6 +663,7 @@ static bool look_at_all(struct mixed *mixed, int count, const MPI_Request reques
     if (!split(mixed, count, (MPI_Request *)requests, statuses)) /* which stay as they are */
         return false;
     tug_engine_poll();
+    tug_request_look_in_vain();
     return true;
 }
 

@@ -40,7 +40,8 @@ int tug_engine_start(const struct tug_engine_config *config) {
     engine->dear = 0;
     atomic_store(&engine->nservices, 0);
     atomic_store(&tug_attended_services, 0);
-    atomic_store(&tug_helped_services, 0);
+    /* without an offload thread it is the program's calls that get everything on */
+    atomic_store(&tug_helped_services, tug_settings.progress == TUG_PROGRESS_CALLER);
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD || tug_host_reserved;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&engine->waiting, 0);

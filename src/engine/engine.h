@@ -287,7 +287,7 @@ extern _Atomic uint32_t tug_attended_services;
 /* Those, and the ones whose news come at a descriptor and which are not looked after from inside
  * the host: to be woken for it costs the offload thread dearly where a program thread keeps the
  * core while it waits in the host. While there are any, such threads had better look after them
- * too. */
+ * too. One more is counted where there is no offload thread. */
 extern _Atomic uint32_t tug_helped_services;
 
 /* +1 / -1: somebody promises the peers of such services a prompt answer (an open window): quiet

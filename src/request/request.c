@@ -251,6 +251,12 @@ void tug_request_poll(struct tug_request *request) {
         tug_engine_poll();
 }
 
+void tug_request_look_in_vain(void) {
+    static _Thread_local unsigned looks;
+    if (++looks % 8 == 0)
+        tug_engine_poll_host();
+}
+
 static void launch_kept(struct tug_request *request) {
     struct tug_backoff backoff = {0};
     uint32_t keeping = TUG_RUN_KEPT;

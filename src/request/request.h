@@ -164,6 +164,11 @@ bool tug_request_look(struct tug_request *request);
 /* One look of a caller that polls, at a pending request. */
 void tug_request_poll(struct tug_request *request);
 
+/* After a look that has found requests of ours pending: every eighth of a thread lets the host move
+ * on. A peer may wait for a message of the host's before it takes part, and a program that calls
+ * MPI_Test for ours alone makes no other call. */
+void tug_request_look_in_vain(void);
+
 /* A run that is kept is the engine's from now on, unless it completes at once, or, for a patient
  * caller, within a moment. True: it was not kept, or has completed. */
 bool tug_request_hand_over(struct tug_request *request, bool patient);

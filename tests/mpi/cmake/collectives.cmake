@@ -201,6 +201,16 @@ tug_mpi_test(request_looks RANKS 1 2 3 WAYS host tug)
 tug_mpi_test(request_looks.many ARGS many RANKS 2 WAYS host tug)
 target_link_libraries(mpi_request_looks PRIVATE ${CMAKE_DL_LIBS})
 
+# Arrays of requests of every kind, completed by every call.
+tug_mpi_test(request_arrays RANKS 2 3 WAYS host tug off)
+tug_mpi_test(request_arrays.threads ARGS threads RANKS 2 3 WAYS host tug off)
+tug_mpi_test(request_arrays.mine ARGS mine RANKS 2 3 NODES one emulated WAYS tug)
+tug_mpi_test(request_arrays.mine_threads ARGS mine threads RANKS 2 3 WAYS tug)
+tug_mpi_test(request_arrays.polite ARGS mine threads RANKS 2 WAYS tug ENV TUGBOAT_WAIT=polite)
+tug_mpi_test(request_arrays.thread ARGS mine RANKS 2 WAYS tug ENV TUGBOAT_PROGRESS=thread)
+tug_mpi_test(request_arrays.caller ARGS mine RANKS 2 3 WAYS tug ENV TUGBOAT_PROGRESS=caller)
+target_link_libraries(mpi_request_arrays PRIVATE ${CMAKE_DL_LIBS})
+
 # A /dev/shm that is too small for the library, by much and by little.
 tug_mpi_script(shm_small.none shm_small.sh 2 FIRST 14m yes PROGRAM mpi_pbcast LABELS fault)
 tug_mpi_script(shm_small.some shm_small.sh 2 FIRST 18m no PROGRAM mpi_pbcast LABELS fault)
