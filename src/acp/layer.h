@@ -113,6 +113,9 @@ int tug_acp_options(int *argc, char ***argv);
 /* Bytes of starter memory: as the options or the settings say. */
 size_t tug_acp_starter_bytes(void);
 
+/* What tug_message_complain() calls the messages of ACP. */
+#define TUG_ACP_MESSAGE "a message of ACP"
+
 /* ---- region.c: this process's memory ---- */
 
 struct tug_acp_pinned {

@@ -36,8 +36,6 @@ static struct {
     unsigned credit, most, out;
 } relay;
 
-#define WHAT "a message of ACP"
-
 /* ---- keys ---- */
 
 static void answer_key(tug_context *context, struct tug_caller caller, const void *payload,
@@ -49,7 +47,7 @@ static void answer_key(tug_context *context, struct tug_caller caller, const voi
     if (bytes == sizeof(number))
         memcpy(&number, payload, bytes);
     if (number >= TUG_ACP_KEYS)
-        tug_message_complain(caller.process, WHAT);
+        tug_message_complain(caller.process, TUG_ACP_MESSAGE);
     else if (tug_acp_pin(tug_acp_ga(tug_acp.rank, 0, number, 0), 0, &own) == 0) {
         key = own.key;
         tug_acp_unpin(&own);
@@ -66,8 +64,8 @@ static void answered_key(void *argument, int status) {
     const uint32_t rank = tug_acp_ga_rank(base);
     const struct tug_key *key = &question->answer;
     if (status == 0)
-        status =
-            tug_message_status((int)rank, WHAT, 0, key->word[0] == 0 || tug_key_owner(key) == rank);
+        status = tug_message_status((int)rank, TUG_ACP_MESSAGE, 0,
+                                    key->word[0] == 0 || tug_key_owner(key) == rank);
     if (status == 0)
         status = tug_acp_cache_store(&tug_acp.cache, rank, question->number, key);
     question->open = false;
@@ -122,7 +120,7 @@ static void answered_command(void *argument, int status) {
     struct tug_acp_command *command = argument;
     relay.out--;
     if (status == 0)
-        status = tug_message_status((int)tug_acp_ga_rank(command->request.src), WHAT,
+        status = tug_message_status((int)tug_acp_ga_rank(command->request.src), TUG_ACP_MESSAGE,
                                     command->answer, true);
     if (status == TUG_ERR_FULL) {
         relay.credit = relay.out > 0 ? relay.out : 1; /* as many as are there or on their way */
@@ -174,7 +172,7 @@ static void called_command(tug_context *context, struct tug_caller caller, const
     (void)d;
     int status = check(payload, bytes, &request);
     if (status != 0)
-        tug_message_complain(caller.process, WHAT);
+        tug_message_complain(caller.process, TUG_ACP_MESSAGE);
     if (status == 0 && command == NULL)
         status = TUG_ERR_FULL;
     if (status != 0) {

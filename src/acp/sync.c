@@ -18,12 +18,14 @@ static struct {
 static void told(tug_context *context, int source, const void *payload, size_t bytes, void *d) {
     uint32_t round = ROUNDS;
     (void)context;
-    (void)source;
     (void)d;
     if (bytes == sizeof(round))
         memcpy(&round, payload, bytes);
-    if (round < ROUNDS)
+    if (round < ROUNDS &&
+        ((uint32_t)source + (UINT64_C(1) << round)) % tug_acp.nranks == tug_acp.rank)
         tug_counter_add(&barrier.told[round], 0);
+    else
+        tug_message_complain(source, TUG_ACP_MESSAGE);
 }
 
 int tug_acp_sync_open(void) {
