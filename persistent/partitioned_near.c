@@ -464,7 +464,7 @@ static void make_board(struct near *send) {
     struct greeting *mine = &send->greeting;
     const size_t n = (size_t)send->base.call.partitions, sum = tug_partitioned_sum(&send->base);
     size_t bytes = sizeof(*send->board) + n * sizeof(send->board->ready[0]);
-    mine->sender = tug_introduce();
+    mine->sender = tug_introduce(true);
     mine->data = (uint64_t)(uintptr_t)send->base.call.buffer;
     mine->partitions = n;
     mine->bytes = send->base.bytes;

@@ -20,6 +20,14 @@ struct iovec;
  * process can read its own memory that way. */
 bool tug_cma_missing(char *reason);
 
+/* The file that says which processes Yama, a part of the kernel, lets attach. */
+#define TUG_CMA_SCOPE "/proc/sys/kernel/yama/ptrace_scope"
+
+/* Lets other processes of the same user attach to this one, if that file says 1: the default of
+ * Ubuntu, by which a process is attached to by its ancestors only. Without Yama all may. Call it
+ * before a peer tries. */
+void tug_cma_allow(const char *scope);
+
 /* Can this process read the peer's memory? True if the word at that address of the peer is
  * `expected`: then pid and address mean the same at both ends. Where writing is allowed is not a
  * question of its own: the kernel asks for the same right. */

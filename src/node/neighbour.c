@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/random.h"
+#include "base/settings.h"
 #include "node/cma.h"
 #include "node/page.h"
 #include "node/view.h"
@@ -12,13 +13,18 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_neighbour *neighbours; /* those with pages of their own */
 
-struct tug_introduction tug_introduce(void) {
+struct tug_introduction tug_introduce(bool to_others) {
     static uint64_t word; /* 0: not drawn */
+    static bool allowed;
     struct tug_introduction mine = {.address = (uint64_t)(uintptr_t)&word};
     pthread_mutex_lock(&lock);
     if (word != 0 || tug_random_draw(&word, sizeof(word)))
         mine.pid = getpid();
     mine.word = word;
+    if (to_others && !allowed && (tug_settings.transports & TUG_WAY_CMA)) {
+        tug_cma_allow(TUG_CMA_SCOPE);
+        allowed = true;
+    }
     pthread_mutex_unlock(&lock);
     (void)tug_node_page_own(&mine.page);
     return mine;

@@ -26,8 +26,9 @@ struct tug_introduction {
     struct tug_offer page; /* all zeros: it cannot be had */
 };
 
-/* This process's. */
-struct tug_introduction tug_introduce(void);
+/* This process's. to_others: other processes of the node get it, and are let attach to this one if
+ * `cma` is in TUGBOAT_TRANSPORTS. */
+struct tug_introduction tug_introduce(bool to_others);
 
 struct tug_neighbour {
     struct tug_node_page *page;

@@ -78,7 +78,7 @@ static bool attaches_to_all(const struct tug_team *team) {
 
 /* Meets the processes of the node. Collective, the same answer on all ranks. */
 static int find_neighbours(struct tug_team *team, struct tug_introduction *all) {
-    const struct tug_introduction mine = tug_introduce();
+    const struct tug_introduction mine = tug_introduce(team->node_size > 1);
     unsigned char *memory;
     TUG_POLITE(Iallgather, &mine, sizeof(mine), MPI_BYTE, all, sizeof(mine), MPI_BYTE,
                team->node_comm);

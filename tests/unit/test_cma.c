@@ -6,6 +6,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -13,9 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/settings.h"
 #include "base/system_page.h"
 #include "check.h"
 #include "node/cma.h"
+#include "node/neighbour.h"
 #include "tugboat/tugboat.h"
 
 #define PAGES 16
@@ -55,6 +58,34 @@ static size_t smallest(size_t a, size_t b, size_t c) {
 
 WRAP(process_vm_readv)
 WRAP(process_vm_writev)
+
+static unsigned allowed; /* so often was this process opened to others of its user */
+static unsigned asked;   /* so often was the system's scope looked at */
+
+int __real_prctl(int option, ...);
+int __wrap_prctl(int option, ...);
+void __real_tug_cma_allow(const char *scope);
+void __wrap_tug_cma_allow(const char *scope);
+
+int __wrap_prctl(int option, ...) {
+    unsigned long words[4];
+    va_list arguments;
+    va_start(arguments, option);
+    for (int i = 0; i < 4; i++)
+        words[i] = va_arg(arguments, unsigned long);
+    va_end(arguments);
+    if (option != PR_SET_PTRACER)
+        return __real_prctl(option, words[0], words[1], words[2], words[3]);
+    assert_true(words[0] == PR_SET_PTRACER_ANY);
+    allowed++;
+    errno = EINVAL; /* as without Yama */
+    return -1;
+}
+
+void __wrap_tug_cma_allow(const char *scope) {
+    asked += strcmp(scope, "/proc/sys/kernel/yama/ptrace_scope") == 0;
+    __real_tug_cma_allow(scope);
+}
 
 /* ---- the peer ---- */
 
@@ -265,6 +296,50 @@ static void the_probe_wants_the_word(void **state) {
     assert_false(tug_cma_probe(getpid(), address(2 * page_bytes), WORD));
 }
 
+/* A file that says so in the place of the system's; NULL: there is none. */
+static unsigned allowed_by(const char *scope) {
+    char path[] = "/tmp/test_cma.XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    if (scope == NULL)
+        unlink(path);
+    else
+        assert_int_equal(write(file, scope, strlen(scope)), strlen(scope));
+    close(file);
+    allowed = 0;
+    errno = 4711;
+    tug_cma_allow(path);
+    assert_int_equal(errno, 4711);
+    if (scope != NULL)
+        unlink(path);
+    return allowed;
+}
+
+static void opens_itself_only_where_yama_asks_for_it(void **state) {
+    (void)state;
+    assert_int_equal(allowed_by("1\n"), 1);
+    assert_int_equal(allowed_by("0\n"), 0);
+    assert_int_equal(allowed_by("2\n"), 0);
+    assert_int_equal(allowed_by("3\n"), 0);
+    assert_int_equal(allowed_by(""), 0);
+    assert_int_equal(allowed_by(NULL), 0);
+}
+
+/* Once, if there are others who may attach. */
+static void a_rank_with_others_asks_yama(void **state) {
+    (void)state;
+    tug_settings.transports = TUG_WAY_CMA | TUG_WAY_SHM;
+    (void)tug_introduce(false);
+    assert_int_equal(asked, 0);
+    tug_settings.transports = TUG_WAY_SHM;
+    (void)tug_introduce(true);
+    assert_int_equal(asked, 0);
+    tug_settings.transports = TUG_WAY_CMA | TUG_WAY_SHM;
+    (void)tug_introduce(true);
+    (void)tug_introduce(true);
+    assert_int_equal(asked, 1);
+}
+
 /* Runs it in a process of its own: 0 is good. */
 static int in_a_process(int (*function)(void)) {
     int status = -1;
@@ -422,6 +497,8 @@ int main(void) {
         WITH_PEER(pieces_differ_on_the_two_sides),
         WITH_PEER(memory_that_is_not_there_is_a_range_error),
         WITH_PEER(a_dead_peer_is_a_peer_error),
+        cmocka_unit_test(opens_itself_only_where_yama_asks_for_it),
+        cmocka_unit_test(a_rank_with_others_asks_yama),
         WITH_PEER(the_probe_wants_the_word),
         WITH_PEER(a_refusal_is_a_system_error),
         WITH_PEER(a_filter_makes_it_missing),
