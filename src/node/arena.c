@@ -28,8 +28,16 @@ static size_t page_up(size_t bytes) {
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-/* Takes the node's shared memory from the host. */
-static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_once,
+/* Makes this rank's part of these bytes real, see arena.h. */
+static bool populate(const struct tug_team *team, unsigned char *base, size_t bytes,
+                     const char *what) {
+    const size_t n = (size_t)team->node_size, r = (size_t)team->node_rank;
+    const size_t pages = page_up(bytes) / PAGE, begin = pages * r / n * PAGE;
+    return tug_shm_populate(base + begin, pages * (r + 1) / n * PAGE - begin, what);
+}
+
+/* Takes the node's shared memory from the host; `first` bytes of it are for one purpose. */
+static bool map(const struct tug_team *team, struct tug_chunk *chunk, size_t first, bool at_once,
                 const char *what) {
     void *mine, *base;
     /* memory of one process comes from malloc, and lies anywhere */
@@ -44,10 +52,13 @@ static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_on
     chunk->base = (unsigned char *)base + (astray > 0 ? -(uintptr_t)base % PAGE : 0);
     if (astray > 0)
         memset(chunk->base, 0, chunk->bytes);
+    first = page_up(first);
+    if (at_once && !(populate(team, chunk->base, first, what) &&
+                     populate(team, chunk->base + first, chunk->bytes - first, what)))
+        return false;
     if (team->node_rank != 0)
         return true;
-    if (!tug_shm_populate(chunk->base + (at_once ? 0 : chunk->bytes),
-                          (at_once ? chunk->bytes : 0) + NAME_BYTES, what))
+    if (!tug_shm_populate(chunk->base + chunk->bytes, NAME_BYTES, what))
         return false;
     uint64_t name = 0; /* without random numbers: none */
     (void)tug_random_draw(&name, sizeof(name));
@@ -56,7 +67,7 @@ static bool map(const struct tug_team *team, struct tug_chunk *chunk, bool at_on
 }
 
 /* A new chunk, zeroed; at_once: with its pages. NULL without memory. */
-static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at_once,
+static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, size_t first, bool at_once,
                                     const char *what) {
     struct tug_chunk *chunk = calloc(1, sizeof(*chunk));
     bytes = page_up(bytes);
@@ -69,7 +80,7 @@ static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at
     chunk->win = MPI_WIN_NULL;
     chunk->shelved.id = ++team->last_chunk;
     tug_spin_meeting_begin(tug_engine_driving);
-    bool mapped = tug_all_agree(team->comm, map(team, chunk, at_once, what));
+    bool mapped = tug_all_agree(team->comm, map(team, chunk, first, at_once, what));
     tug_spin_meeting_end();
     if (!mapped) {
         if (chunk->win != MPI_WIN_NULL)
@@ -77,7 +88,7 @@ static struct tug_chunk *make_chunk(struct tug_team *team, size_t bytes, bool at
         free(chunk);
         return NULL;
     }
-    if (at_once && team->node_rank != 0) /* they are there: now they are mapped here as well */
+    if (at_once) /* they are there: now they are mapped here as well */
         (void)tug_shm_populate(chunk->base, chunk->bytes, what);
     memcpy(&chunk->name, chunk->base + chunk->bytes, sizeof(chunk->name));
     return chunk;
@@ -94,7 +105,7 @@ static void free_chunk(struct tug_chunk *chunk) {
 static int add_chunk(struct tug_team *team, size_t bytes) {
     size_t least = team->chunks == NULL && bytes <= CHUNK_FIRST ? CHUNK_FIRST : CHUNK_LEAST;
     struct tug_chunk *chunk =
-        make_chunk(team, bytes < least ? least : bytes, true, "a persistent broadcast");
+        make_chunk(team, bytes < least ? least : bytes, bytes, true, "a persistent broadcast");
     if (chunk == NULL)
         return TUG_ERR_NO_MEMORY;
     chunk->next = team->chunks;
@@ -244,12 +255,13 @@ static struct tug_chunk *carve(struct tug_team *team, size_t bytes) {
     return block;
 }
 
-static struct tug_chunk *make_block(struct tug_team *team, size_t bytes) {
+/* first: what a window needs of the bytes. */
+static struct tug_chunk *make_block(struct tug_team *team, size_t bytes, size_t first) {
     const bool kept = bytes <= BLOCK_KEPT;
     struct tug_chunk *block = carve(team, bytes);
     if (block != NULL)
         return block;
-    block = make_chunk(team, bytes, kept, "a window");
+    block = make_chunk(team, bytes, first, kept, "a window");
     if (block == NULL)
         return NULL;
     block->kept = kept;
@@ -261,7 +273,7 @@ struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, bool *read
     const size_t size = rounded(bytes);
     struct tug_chunk *block = take_spare(team, size, ready);
     if (block == NULL && *ready)
-        block = make_block(team, size);
+        block = make_block(team, size, bytes);
     if (block == NULL)
         return NULL;
     tug_block_begin(block);

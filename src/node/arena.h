@@ -8,8 +8,10 @@
  * goes on counting.
  *
  * Pages are made real at once, but for those of large blocks: memory that /dev/shm cannot back is
- * an error code here, not a SIGBUS when it is first touched. All calls but tug_block_give() are
- * collective over the team and answer alike on all ranks.
+ * an error code here, not a SIGBUS when it is first touched. Linux takes a page from the memory of
+ * the socket whose core touches it first, so each rank makes real what it will own: what is in such
+ * memory is mostly laid out by the ranks of the node, in order, and so each has an equal part. All
+ * calls but tug_block_give() are collective over the team and answer alike on all ranks.
  */
 #ifndef TUG_NODE_ARENA_H
 #define TUG_NODE_ARENA_H
