@@ -1,13 +1,48 @@
 #include "host/report.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
 #include "base/log.h"
 #include "host/host.h"
+
+#define LOOK_MS 10
+#define READ_MS 5000   /* longest wait for the launcher to read what the process has written */
+#define FORWARD_MS 250 /* the launcher's parts have to pass it on to each other */
+
+static void sleep_ms(int ms) {
+    (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
+}
+
+static bool is_unread(int pipe) {
+    struct stat about;
+    int bytes;
+    return fstat(pipe, &about) == 0 && S_ISFIFO(about.st_mode) &&
+           ioctl(pipe, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
+/* MPICH's launcher ends with the job, and drops output that it has not passed on by then: the
+ * reason, and what the program wrote before. */
+static void let_output_arrive(void) {
+    (void)fflush(stdout);
+    for (int ms = 0; ms < READ_MS && (is_unread(STDOUT_FILENO) || is_unread(STDERR_FILENO));
+         ms += LOOK_MS)
+        sleep_ms(LOOK_MS);
+    sleep_ms(FORWARD_MS);
+}
 
 void tug_report_end_job(int status) {
     int (*end_job)(MPI_Comm, int);
     *(void **)&end_job = tug_host_find("PMPI_Abort");
-    if (end_job != NULL && tug_host_says("PMPI_Initialized") && !tug_host_says("PMPI_Finalized"))
-        (void)end_job(MPI_COMM_WORLD, status);
+    if (end_job == NULL || !tug_host_says("PMPI_Initialized") || tug_host_says("PMPI_Finalized"))
+        return;
+    let_output_arrive();
+    (void)end_job(MPI_COMM_WORLD, status);
+    _exit(EXIT_FAILURE); /* MPICH 4.2.1's call returns; the reason is not to be said again */
 }
 
 /* Returns if the handler is another. */

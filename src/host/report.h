@@ -20,8 +20,8 @@ void tug_report_comm(MPI_Comm comm, int error);
 /* The same for a window whose handler is `handler`, which the host's window has meanwhile. */
 void tug_report_win(MPI_Win win, MPI_Errhandler handler, int error);
 
-/* Ends the job, as MPI_Abort of all of the world does. Returns where MPI does not run, or there is
- * no world. */
+/* Ends the job, as MPI_Abort of all of the world does, when what was written has had time to arrive
+ * (a quarter of a second). Returns where MPI does not run. */
 void tug_report_end_job(int status);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * They never come to MPI again, so it is for the launcher to end them: tests/hosts/fatal.sh says
  * whether it has. Argument: window (a put beyond the target's memory) or request (a partition that
- * there is not is said to be ready), both under MPI_ERRORS_ARE_FATAL.
+ * there is not is said to be ready), both under MPI_ERRORS_ARE_FATAL; told: all ranks make it, just
+ * after each has written a line (tests/mpi/fatal_told.sh looks for the lines and the reason).
  */
 #include <unistd.h>
 
@@ -11,12 +12,17 @@
 
 #define COMPUTE_S 60 /* longer than the test waits */
 
-static void put_too_far(void) {
+static void put_too_far(bool all) {
     int *memory, value = 1;
     MPI_Win win;
     MUST(MPI_Win_allocate(sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &win));
     MUST(MPI_Win_fence(0, win));
-    if (check_rank == check_nranks - 1)
+    if (all) {
+        printf("rank %d has come\n", check_rank);
+        fflush(stdout);
+        check_barrier(MPI_COMM_WORLD);
+    }
+    if (all || check_rank == check_nranks - 1)
         (void)MPI_Put(&value, 1, MPI_INT, check_rank, 1 << 20, 1, MPI_INT, win);
 }
 
@@ -48,7 +54,7 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "request") == 0)
         ready_too_far();
     else
-        put_too_far();
+        put_too_far(argc > 1 && strcmp(argv[1], "told") == 0);
     CHECK(check_rank < check_nranks - 1, "the job goes on");
     sleep(COMPUTE_S);
     return 0;
