@@ -16,7 +16,7 @@ for name in LIBDIR_FROM_BINDIR INSTALL_LIBDIR BUILD_COMPILER BUILD_FLAGS BUILD_T
 compile() { xargs -0 -n 16 -P "$(nproc)" aarch64-linux-gnu-gcc "$@" "${flags[@]}"; }
 find src pmpi persistent -name '*.c' -not -path 'src/host/openmpi/*' -print0 | compile -isystem "$2" || exit 1
 if other=$(mpicc.openmpi --showme:incdirs 2> /dev/null); then
-    # shellcheck disable=SC2086 # several directories
+    # shellcheck disable=SC2046,SC2086 # several directories
     find src/host/openmpi -name '*.c' -print0 | compile -Isrc/host/openmpi $(printf -- '-isystem %s ' $other) || exit 1
 fi
 # What a compiler for another machine is not told, it must not be told here.

@@ -16,7 +16,7 @@ failed=0
 
 # run CASE WAY SETTINGS: packets must take the way, tcp or mpi. SETTINGS are a shell's, for a rank whose number is $PMI_RANK.
 run() {
-    local case=$1 way=$2 settings=$3 rc messages went=mpi
+    local case=$1 way=$2 settings=$3 rc messages said went=mpi
     cat > "$work/rank" << RANK
 #!/bin/sh
 none=$work/none
@@ -33,6 +33,9 @@ RANK
     [ "$messages" = 0 ] && went=tcp
     echo "$case: status $rc, ${messages:-unknown} messages of the host, so by $went"
     { [ $rc = 0 ] && [ -n "$messages" ] && [ $went = "$way" ]; } || { failed=1; tail -n 5 "$work/out"; }
+    # that tcp is not used is said once in a job, with the reason
+    said=$(grep -c 'packets between hosts go by messages of the host MPI.* and not by tcp: .' "$work/out")
+    [ "$said" = "$([ "$way" = mpi ] && echo 1 || echo 0)" ] || { failed=1; echo "$case: said $said times"; }
 }
 
 options=()
