@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/copy.h"
+#include "base/descriptors.h"
 #include "tugboat/tugboat.h"
 
 typedef ssize_t (*cma_call)(pid_t pid, const struct iovec *local, unsigned long nlocal,
@@ -39,22 +42,94 @@ static void skip(struct tug_cma_pieces *pieces, size_t moved) {
             (struct iovec){(char *)pieces->at->iov_base + moved, pieces->at->iov_len - moved};
 }
 
-static int transfer_pieces(cma_call call, pid_t pid, struct tug_cma_pieces here,
-                           struct tug_cma_pieces there) {
+static int move_pieces(cma_call call, pid_t pid, struct tug_cma_pieces here,
+                       struct tug_cma_pieces there) {
     const int kept_errno = errno;
     int status = 0;
-    while (here.n > 0) {
+    while (here.n > 0 && status == 0) {
         const ssize_t moved = call(pid, here.at, here.n, there.at, there.n, 0);
         if (moved > 0) {
             skip(&here, (size_t)moved);
             skip(&there, (size_t)moved);
         } else if (moved == 0 || errno != EINTR) {
             status = moved == 0 ? TUG_ERR_RANGE : error_of(errno);
-            break;
         }
     }
     errno = kept_errno;
     return status;
+}
+
+/* ---- peers that are known ----
+ *
+ * A number may be another process's once the peer has ended. So a probe that succeeds leaves where
+ * the peer's word is, and a transfer looks whether it is still there: once in every tick of the
+ * clock, within which no number is given out again (the kernel goes round all of them first).
+ * A peer is at one of PLACES places from its number on; without one it is not looked for. */
+
+#define KNOWN 4096
+#define PLACES 8
+
+struct known {
+    _Atomic pid_t pid; /* 0: free. Written last */
+    _Atomic uint64_t address, word;
+    _Atomic uint64_t tick; /* in which it was there */
+};
+
+static struct known known[KNOWN];
+static pthread_mutex_t knowing = PTHREAD_MUTEX_INITIALIZER;
+
+static struct known *place_of(pid_t pid, pid_t holds) {
+    for (unsigned i = 0; i < PLACES; i++) {
+        struct known *place = &known[((unsigned)pid + i) % KNOWN];
+        /* acquire: pairs with the release in remember(), or address and word were not there yet */
+        if (atomic_load_explicit(&place->pid, memory_order_acquire) == holds)
+            return place;
+    }
+    return NULL;
+}
+
+static void remember(pid_t pid, uint64_t address, uint64_t word) {
+    pthread_mutex_lock(&knowing);
+    struct known *place = place_of(pid, pid);
+    if (place == NULL)
+        place = place_of(pid, 0);
+    if (place != NULL) {
+        atomic_store(&place->address, address);
+        atomic_store(&place->word, word);
+        atomic_store(&place->tick, tug_own_tick());
+        /* release: pairs with place_of() */
+        atomic_store_explicit(&place->pid, pid, memory_order_release);
+    }
+    pthread_mutex_unlock(&knowing);
+}
+
+static int read_word(pid_t pid, uint64_t address, uint64_t *word) {
+    struct iovec local = {word, sizeof(*word)};
+    struct iovec remote = {(void *)(uintptr_t)address, sizeof(*word)};
+    return move_pieces(process_vm_readv, pid, (struct tug_cma_pieces){&local, 1},
+                       (struct tug_cma_pieces){&remote, 1});
+}
+
+/* 0 also of a process that no probe has found. */
+static int find_again(pid_t pid) {
+    struct known *place = place_of(pid, pid);
+    const uint64_t tick = tug_own_tick();
+    uint64_t word = 0;
+    if (place == NULL || atomic_load_explicit(&place->tick, memory_order_relaxed) == tick)
+        return 0;
+    const int status = read_word(pid, atomic_load(&place->address), &word);
+    if (status == TUG_ERR_SYSTEM)
+        return status;
+    if (status != 0 || word != atomic_load(&place->word))
+        return TUG_ERR_PEER;
+    atomic_store_explicit(&place->tick, tick, memory_order_relaxed);
+    return 0;
+}
+
+static int transfer_pieces(cma_call call, pid_t pid, struct tug_cma_pieces here,
+                           struct tug_cma_pieces there) {
+    const int status = find_again(pid);
+    return status != 0 ? status : move_pieces(call, pid, here, there);
 }
 
 static int transfer(cma_call call, pid_t pid, unsigned char *here, uint64_t there, size_t bytes) {
@@ -124,7 +199,10 @@ void tug_cma_allow(const char *scope) {
 
 bool tug_cma_probe(pid_t pid, uint64_t address, uint64_t expected) {
     uint64_t word = ~expected;
-    return tug_cma_read(pid, &word, address, sizeof(word)) == 0 && word == expected;
+    if (read_word(pid, address, &word) != 0 || word != expected)
+        return false;
+    remember(pid, address, expected);
+    return true;
 }
 
 bool tug_cma_missing(char *reason) {

@@ -3,8 +3,9 @@
  *
  * Whether it is allowed is a matter of the kernel, of a seccomp filter, of ptrace rights and of
  * process namespaces, and may differ from pair to pair: it is tried by a real read, never assumed.
- * Nothing here keeps state; any thread; errno is left alone. A transfer that fails may have moved a
- * part.
+ * A process that a probe has found is looked for again before a transfer, once in every tick of the
+ * clock (1 to 10 ms): its number may have become another process's. Any thread; errno is left
+ * alone. A transfer that fails may have moved a part.
  */
 #ifndef TUG_NODE_CMA_H
 #define TUG_NODE_CMA_H
@@ -34,7 +35,8 @@ void tug_cma_allow(const char *scope);
 bool tug_cma_probe(pid_t pid, uint64_t address, uint64_t expected);
 
 /* Copy `bytes` bytes from or to the peer's memory. 0; TUG_ERR_RANGE: memory of either side is not
- * there or may not be read or written; TUG_ERR_PEER: there is no such process any more;
+ * there or may not be read or written; TUG_ERR_PEER: there is no such process any more,
+ * or the number is another's;
  * TUG_ERR_SYSTEM: refused, or anything else. They block while the kernel copies. */
 int tug_cma_read(pid_t pid, void *to, uint64_t from, size_t bytes);
 int tug_cma_write(pid_t pid, const void *from, uint64_t to, size_t bytes);

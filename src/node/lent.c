@@ -231,18 +231,27 @@ struct view {
 
 static struct view *views; /* the one used last first */
 
-/* In /proc of another process space is somebody else under that number: it is the file only if its
- * inode says so; and looking must not hang. */
+/* In another process space that number is another process's: it is the file only if device (that of
+ * all nameless files in memory) and inode say so. Nothing else is opened. */
+static bool is_offered(const struct stat *status, const struct tug_offer *offer) {
+    return S_ISREG(status->st_mode) && status->st_dev == file.own.device &&
+           status->st_ino == offer->name &&
+           (uint64_t)status->st_size >= offer->offset + offer->bytes;
+}
+
 static int open_file(const struct tug_offer *offer, int how) {
     char path[64];
     struct stat status;
+    if (!file.made && !file_open())
+        return -1;
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", (unsigned)(offer->lender >> 32),
              (unsigned)offer->lender);
+    if (stat(path, &status) != 0 || !is_offered(&status, offer))
+        return -1;
     int fd = open(path, how | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_ino == offer->name &&
-        (uint64_t)status.st_size >= offer->offset + offer->bytes)
+    if (fstat(fd, &status) == 0 && is_offered(&status, offer))
         return fd;
     close(fd);
     return -1;

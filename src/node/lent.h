@@ -9,8 +9,8 @@
  *
  *     file: | piece | (given back: a hole) | piece | ... never used
  *
- * The child of a fork has a copy of each piece, as it was at the fork, in plain memory of its own at
- * the same address. A process that forks pays for that: the time to copy all pages of its pieces
+ * The child of a fork has a copy of each piece, as it was at the fork, in plain memory of its own
+ * at the same address. A process that forks pays for that: the time to copy all pages of its pieces
  * that exist, and as much memory. Other threads and peers may store meanwhile.
  *
  * Views are shared by those who want the same piece; a few that nobody wants are kept, for requests

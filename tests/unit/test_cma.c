@@ -484,6 +484,27 @@ static void pieces_differ_on_the_two_sides(void **state) {
                      TUG_ERR_RANGE);
 }
 
+/* The number of a peer that was found may be another process's later, as one whose word is another
+ * stands for here. A process that never was found is not looked for. */
+static void a_number_that_is_anothers(void **state) {
+    uint64_t other = WORD + 1, seen = 0;
+    (void)state;
+    struct iovec here = {&other, 8}, there = {theirs + 2 * page_bytes, 8};
+    assert_true(tug_cma_probe(child, address(2 * page_bytes), WORD));
+    assert_int_equal(tug_cma_write(child, &other, address(0), 8), 0);
+    assert_int_equal(__real_process_vm_writev(child, &here, 1, &there, 1, 0), 8);
+    check_sleep_us(30000); /* more than a tick of the clock */
+    other = 0;
+    assert_int_equal(tug_cma_write(child, &other, address(0), 8), TUG_ERR_PEER);
+    assert_int_equal(tug_cma_read(child, &seen, address(0), 8), TUG_ERR_PEER);
+    here.iov_base = &seen;
+    there.iov_base = theirs;
+    assert_int_equal(__real_process_vm_readv(child, &here, 1, &there, 1, 0), 8);
+    assert_int_equal(seen, WORD + 1);
+    assert_true(tug_cma_probe(child, address(2 * page_bytes), WORD + 1)); /* known anew */
+    assert_int_equal(tug_cma_write(child, &other, address(0), 8), 0);
+}
+
 #define WITH_PEER(case) cmocka_unit_test_setup_teardown(case, start_peer, stop_peer)
 
 int main(void) {
@@ -500,6 +521,7 @@ int main(void) {
         cmocka_unit_test(opens_itself_only_where_yama_asks_for_it),
         cmocka_unit_test(a_rank_with_others_asks_yama),
         WITH_PEER(the_probe_wants_the_word),
+        WITH_PEER(a_number_that_is_anothers),
         WITH_PEER(a_refusal_is_a_system_error),
         WITH_PEER(a_filter_makes_it_missing),
         cmocka_unit_test(more_than_two_gibibytes),

@@ -283,6 +283,24 @@ static void shared(void **state) {
     alone(shared_body);
 }
 
+/* A file of another file system with the inode that was offered. */
+static void another_device_body(void) {
+    char name[] = "/dev/shm/tugboat-lent-XXXXXX";
+    struct stat status;
+    const int fd = mkstemp(name);
+    if (fd < 0)
+        return;
+    RIGHT(unlink(name) == 0 && ftruncate(fd, BYTES) == 0 && fstat(fd, &status) == 0);
+    const struct tug_offer offer = {
+        .name = status.st_ino, .lender = (uint64_t)getpid() << 32 | (uint32_t)fd, .bytes = BYTES};
+    RIGHT(tug_lent_open(&offer, BYTES) == NULL && tug_lent_share(&offer) == NULL);
+}
+
+static void another_device(void **state) {
+    (void)state;
+    alone(another_device_body);
+}
+
 /* What a child does to the memory is its own affair, also one that was made behind the library's
  * back. */
 static void inherited_body(void) {
@@ -381,7 +399,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces), cmocka_unit_test(limited),    cmocka_unit_test(closed),
         cmocka_unit_test(views),  cmocka_unit_test(given_back), cmocka_unit_test(seen_by_another),
-        cmocka_unit_test(shared), cmocka_unit_test(inherited),  cmocka_unit_test(pages),
+        cmocka_unit_test(shared), cmocka_unit_test(inherited),  cmocka_unit_test(another_device),
+        cmocka_unit_test(pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
