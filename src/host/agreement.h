@@ -19,4 +19,9 @@ int tug_agree(MPI_Comm comm, MPI_Op how, int64_t words[], int n);
 /* True if this is true at every rank of the communicator, and MPI could tell. */
 bool tug_all_agree(MPI_Comm comm, bool mine);
 
+/* Has the host n communicators more? Asked where a thing of ours takes one: MPICH has ids for 2 048
+ * in a process, and its MPI_Win_allocate_shared (4.0.2) ends in an assertion without. Collective,
+ * the same answer on all ranks; comm's handler returns. */
+bool tug_host_has_comms(MPI_Comm comm, int n);
+
 #endif

@@ -22,6 +22,8 @@
 #define CHUNK_LEAST ((size_t)2 << 20)
 #define PAGE ((size_t)4096) /* blocks begin at one; the same on all nodes, whatever their pages */
 
+#define COMMS_TAKEN 2 /* one for the chunk, one for the program's window */
+
 #define NAME_BYTES 64 /* behind the chunk: its name, from node rank 0 for all */
 
 static size_t page_up(size_t bytes) {
@@ -44,7 +46,8 @@ static bool map(const struct tug_team *team, struct tug_chunk *chunk, size_t fir
     const size_t astray = team->node_size == 1 ? PAGE : 0;
     MPI_Aint bytes = team->node_rank == 0 ? (MPI_Aint)(chunk->bytes + NAME_BYTES + astray) : 0;
     int unit;
-    if (tug_host.Win_allocate_shared(bytes, 1, MPI_INFO_NULL, team->node_comm, &mine,
+    if (!tug_host_has_comms(team->node_comm, COMMS_TAKEN) ||
+        tug_host.Win_allocate_shared(bytes, 1, MPI_INFO_NULL, team->node_comm, &mine,
                                      &chunk->win) != MPI_SUCCESS)
         return false;
     if (tug_host.Win_shared_query(chunk->win, 0, &bytes, &unit, &base) != MPI_SUCCESS)
@@ -102,10 +105,12 @@ static void free_chunk(struct tug_chunk *chunk) {
 
 /* ---- the arena ---- */
 
-static int add_chunk(struct tug_team *team, size_t bytes) {
-    size_t least = team->chunks == NULL && bytes <= CHUNK_FIRST ? CHUNK_FIRST : CHUNK_LEAST;
+/* The first chunk of a team may be small. */
+static int add_chunk(struct tug_team *team, size_t bytes, size_t first, size_t least) {
+    if (team->chunks == NULL && bytes <= CHUNK_FIRST)
+        least = CHUNK_FIRST;
     struct tug_chunk *chunk =
-        make_chunk(team, bytes < least ? least : bytes, bytes, true, "a persistent broadcast");
+        make_chunk(team, bytes < least ? least : bytes, first, true, "a persistent broadcast");
     if (chunk == NULL)
         return TUG_ERR_NO_MEMORY;
     chunk->next = team->chunks;
@@ -118,7 +123,7 @@ int tug_arena_take(struct tug_team *team, size_t bytes, unsigned char **memory) 
     bytes = (bytes + 63) / 64 * 64;
     struct tug_chunk *chunk = team->chunks;
     if (chunk == NULL || chunk->bytes - chunk->used < bytes) {
-        int error = add_chunk(team, bytes);
+        int error = add_chunk(team, bytes, bytes, CHUNK_LEAST);
         if (error)
             return error;
         chunk = team->chunks;
@@ -232,41 +237,38 @@ void tug_block_begin(struct tug_chunk *block) {
     note_out(block);
 }
 
-/* The first block of a team, in the room that its first chunk has for it: a window of the host's
- * for it alone takes 0.2 ms. NULL: it needs one. The same answer on all ranks. */
-static struct tug_chunk *carve(struct tug_team *team, size_t bytes) {
-    struct tug_chunk *chunk = team->chunks;
-    const size_t begin = chunk != NULL ? page_up(chunk->used) : 0;
-    if (team->carved || bytes > BLOCK_LEAST || chunk == NULL || begin + bytes > chunk->bytes)
-        return NULL;
+/* Begins at a page of the newest chunk. */
+static bool has_room(const struct tug_chunk *chunk, size_t bytes) {
+    return chunk != NULL && page_up(chunk->used) + bytes <= chunk->bytes;
+}
+
+/* A small block, in a chunk of the arena: chunks double what the team has, up to CHUNK_LEAST.
+ * first: what a window needs of the bytes. The same answer on all ranks. */
+static struct tug_chunk *carve(struct tug_team *team, size_t bytes, size_t first) {
+    const size_t least = team->arena_bytes < CHUNK_LEAST ? team->arena_bytes : CHUNK_LEAST;
     struct tug_chunk *block = calloc(1, sizeof(*block));
-    if (!tug_team_all_agree(team, block != NULL)) {
+    if (!tug_team_all_agree(team, block != NULL) ||
+        (!has_room(team->chunks, bytes) && add_chunk(team, bytes, first, least) != 0)) {
         free(block);
         return NULL;
     }
-    team->carved = true;
+    struct tug_chunk *chunk = team->chunks;
+    const size_t begin = page_up(chunk->used);
+    const uint64_t id = ++team->last_chunk;
     chunk->used = begin + bytes;
-    *block = (struct tug_chunk){.shelved.id = ++team->last_chunk,
-                                .win = MPI_WIN_NULL,
-                                .base = chunk->base + begin,
-                                .bytes = bytes,
-                                .name = chunk->name * 0x9e3779b97f4a7c15u,
-                                .kept = true};
+    *block =
+        (struct tug_chunk){.shelved.id = id,
+                           .win = MPI_WIN_NULL,
+                           .base = chunk->base + begin,
+                           .bytes = bytes,
+                           .name = chunk->name == 0 ? 0 : (chunk->name + id) * 0x9e3779b97f4a7c15u,
+                           .kept = true};
     return block;
 }
 
-/* first: what a window needs of the bytes. */
 static struct tug_chunk *make_block(struct tug_team *team, size_t bytes, size_t first) {
-    const bool kept = bytes <= BLOCK_KEPT;
-    struct tug_chunk *block = carve(team, bytes);
-    if (block != NULL)
-        return block;
-    block = make_chunk(team, bytes, first, kept, "a window");
-    if (block == NULL)
-        return NULL;
-    block->kept = kept;
-    team->arena_bytes += kept ? block->bytes : 0;
-    return block;
+    return bytes <= BLOCK_KEPT ? carve(team, bytes, first)
+                               : make_chunk(team, bytes, first, false, "a window");
 }
 
 struct tug_chunk *tug_block_take(struct tug_team *team, size_t bytes, bool *ready) {

@@ -1,8 +1,9 @@
 /* Memory shared by the ranks of a node, taken from the host MPI in chunks.
  *
  * The *arena* of a team hands out pieces of chunks that stay until the team goes.
- * *Blocks* are whole chunks that come and go with a window; small ones are kept when they are given
- * back, for the next window, since the host takes most of a millisecond to make one. A block has a
+ * *Blocks* come and go with a window. Small ones are pieces of chunks, too, and are kept for the
+ * next window when they are given back: the host takes most of a millisecond, and the id of a
+ * communicator, to make a chunk. Large ones are chunks of their own. A block has a
  * name that all of its ranks know: what is in one can be lent (lent.h). Who gives back one that is
  * kept leaves it as the next window is to find it, each rank its part: zeroed, but for what only
  * goes on counting.

@@ -100,7 +100,8 @@ static bool make(MPI_Comm node_comm, size_t bytes, size_t real, struct tug_segme
     int rank = 0, n = 1;
     tug_host.Comm_rank(node_comm, &rank);
     tug_host.Comm_size(node_comm, &n);
-    if (tug_host.Win_allocate_shared((MPI_Aint)asked(bytes), 1, MPI_INFO_NULL, node_comm, &mine,
+    if (!tug_host_has_comms(node_comm, 1) ||
+        tug_host.Win_allocate_shared((MPI_Aint)asked(bytes), 1, MPI_INFO_NULL, node_comm, &mine,
                                      &segment->win) != MPI_SUCCESS)
         return false;
     if (!find_parts(segment, node_comm, bytes))

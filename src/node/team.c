@@ -304,7 +304,7 @@ static int map_nodes(struct tug_team *team) {
 }
 
 /* Each takes the host 0.1 ms: on one node one serves for both. */
-static int make_communicators(struct tug_team *team, MPI_Comm comm) {
+static int split(struct tug_team *team, MPI_Comm comm) {
     int rank;
     tug_host.Comm_rank(comm, &rank);
     tug_host.Comm_size(comm, &team->nranks);
@@ -325,6 +325,26 @@ static int make_communicators(struct tug_team *team, MPI_Comm comm) {
     return 0;
 }
 
+/* Communicators that the host has left for a new team's memory, and the program's window. */
+#define COMMS_LEFT 4
+
+/* That the host has none left is no error of the program's, and its handler does not hear of it. */
+static int make_communicators(struct tug_team *team, MPI_Comm comm) {
+    MPI_Errhandler handler;
+    tug_host.Comm_get_errhandler(comm, &handler);
+    tug_host.Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int error = split(team, comm);
+    if (!error && !tug_host_has_comms(team->comm, COMMS_LEFT))
+        error = TUG_ERR_MPI;
+    tug_host.Comm_set_errhandler(comm, handler);
+    tug_host.Errhandler_free(&handler);
+    return error;
+}
+
+/* Of this process. Each takes two ids of communicators or three, which the program may need. */
+#define TEAMS_MOST 128
+static _Atomic int teams;
+
 /* Frees what there is. Collective if the communicators were made. */
 static void team_free(struct tug_team *team) {
     for (int i = 0; i < TUG_PARTS; i++)
@@ -340,6 +360,7 @@ static void team_free(struct tug_team *team) {
         tug_host.Comm_free(&team->comm);
     tug_places_fini(&team->places);
     pthread_mutex_destroy(&team->blocks.lock);
+    atomic_fetch_sub(&teams, 1);
     free(team);
 }
 
@@ -356,11 +377,24 @@ static bool is_in_world(MPI_Comm comm) {
     return within;
 }
 
+/* Those that have communicators, and may have more. */
+static struct tug_shelf shared = TUG_SHELF(0);
+
+/* May communicators have the team together? The same answer on all ranks. */
+static bool is_shared(const struct tug_team *team) {
+    return team->in_world && !team->threaded;
+}
+
+static bool is_that(const struct tug_shelved *team, void *that) {
+    return team == that;
+}
+
 /* team: zeroed memory. */
 static int team_make(MPI_Comm comm, struct tug_team *team) {
     team->comm = MPI_COMM_NULL;
     team->node_comm = MPI_COMM_NULL;
-    team->references = 1; /* the communicator's */
+    team->references = team->communicators = 1;
+    atomic_fetch_add(&teams, 1);
     team->blocks = (struct tug_shelf)TUG_SHELF(0);
     int error = make_communicators(team, comm);
     if (!error)
@@ -383,6 +417,8 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
     team->crowd = (double)most[4] * 1e-6;
     team->oversubscribed = team->crowd > 1;
     team->in_world = is_in_world(comm);
+    if (is_shared(team))
+        tug_shelf_put(&shared, &team->shelved);
     return 0;
 }
 
@@ -401,7 +437,7 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
 static struct tug_shelf kept = TUG_SHELF(KEPT_MOST);
 
 bool tug_team_keeps(const struct tug_team *team) {
-    return !atomic_load(&keeps_nothing) && !atomic_load(&team->alone);
+    return !atomic_load(&keeps_nothing) && atomic_load(&team->communicators) > 0;
 }
 
 void tug_teams_keep_nothing(void) {
@@ -434,19 +470,36 @@ static bool fits(const struct tug_shelved *team, void *argument) {
            how == MPI_CONGRUENT;
 }
 
-/* The first whose ranks are those of the communicator, or NULL. */
-static struct tug_team *borrow(struct fitting *fitting) {
-    return atomic_load(&keeps_nothing) ? NULL
-                                       : (struct tug_team *)tug_shelf_borrow(&kept, fits, fitting);
+static void put_back(struct tug_team *team) {
+    tug_shelf_put(team->communicators > 0 ? &shared : &kept, &team->shelved);
 }
 
-/* A kept team is this communicator's from now on, and keeps its place if all ranks can spare it. */
+/* The first whose ranks are those of the communicator, or NULL. */
+static struct tug_team *borrow(struct fitting *fitting) {
+    if (atomic_load(&keeps_nothing))
+        return NULL;
+    struct tug_shelved *used = tug_shelf_borrow(&shared, fits, fitting),
+                       *spare = tug_shelf_borrow(&kept, fits, fitting);
+    if (used != NULL && spare != NULL) {
+        struct tug_shelved *later = used->id < spare->id ? spare : used;
+        put_back((struct tug_team *)later);
+        return (struct tug_team *)(later == used ? spare : used);
+    }
+    return (struct tug_team *)(used != NULL ? used : spare);
+}
+
+/* The team is this communicator's from now on, too. A kept one keeps its place if all ranks can
+ * spare it. */
 static struct tug_team *take(struct tug_team *team, bool keeps_place) {
-    team->placed = keeps_place;
-    if (!keeps_place)
-        tug_shelf_waive(&kept);
-    atomic_store(&team->alone, false);
+    if (team->communicators == 0) {
+        team->placed = keeps_place;
+        if (!keeps_place)
+            tug_shelf_waive(&kept);
+    }
+    team->communicators++;
     team->references++;
+    if (is_shared(team))
+        tug_shelf_put(&shared, &team->shelved);
     return team;
 }
 
@@ -458,27 +511,30 @@ static bool claim_place(void) {
     return false;
 }
 
-/* The kept team that all ranks have found, or NULL; *made: they have memory for a new one. All
- * offer the first they have: if these differ, the first that is not before any of them. */
-static struct tug_team *find_kept(MPI_Comm comm, bool *may_make) {
+/* The team, in use or kept, that all ranks have found, or NULL; *made: they have memory for a new
+ * one. All offer the first they have: if these differ, the first that is not before any of them.
+ * One that has communicators has as many on all ranks: what its parts know was dropped on all when
+ * it had none, or on none. */
+static struct tug_team *find_team(MPI_Comm comm, bool *may_make) {
     struct fitting fitting = {.comm = comm};
     for (;;) {
         struct tug_team *found = borrow(&fitting);
-        const bool claims = found != NULL && claim_place();
+        const int64_t users = found != NULL ? found->communicators : 0;
+        const bool claims = found != NULL && users == 0 && claim_place();
         const int64_t id = found != NULL ? (int64_t)found->shelved.id : 0;
-        int64_t votes[4] = {id, ~id, !claims, !*may_make};
-        const bool agreed = tug_agree(comm, MPI_MAX, votes, 4) == MPI_SUCCESS;
-        const bool alike = agreed && votes[0] == ~votes[1];
+        int64_t votes[6] = {id, ~id, !claims, !*may_make, users, ~users};
+        const bool agreed = tug_agree(comm, MPI_MAX, votes, 6) == MPI_SUCCESS;
+        const bool same = agreed && votes[0] == ~votes[1], alike = same && votes[4] == ~votes[5];
         if (claims && (!alike || votes[2] != 0))
             atomic_fetch_sub(&placed, 1);
         *may_make = agreed && votes[3] == 0;
         if (alike)
             return found != NULL ? take(found, votes[2] == 0) : NULL;
         if (found != NULL)
-            tug_shelf_put(&kept, &found->shelved);
+            put_back(found);
         if (!agreed || ~votes[1] == 0)
             return NULL;
-        fitting.least = (uint64_t)votes[0];
+        fitting.least = (uint64_t)votes[0] + same;
     }
 }
 
@@ -487,11 +543,11 @@ static bool has_engine(void) {
     return !tug_level.active || tug_engine_bring_up();
 }
 
-/* Takes a kept team, if all ranks have the same, or makes one. Collective. */
+/* Takes a team that there is, if all ranks have the same, or makes one. Collective. */
 static int take_or_make(MPI_Comm comm, struct tug_team **result) {
     struct tug_team *fresh = calloc(1, sizeof(*fresh));
-    bool may_make = fresh != NULL && has_engine();
-    struct tug_team *found = find_kept(comm, &may_make);
+    bool may_make = fresh != NULL && has_engine() && atomic_load(&teams) < TEAMS_MOST;
+    struct tug_team *found = find_team(comm, &may_make);
     *result = found != NULL ? found : fresh;
     if (found == NULL && may_make)
         return team_make(comm, fresh);
@@ -610,10 +666,10 @@ static void leave_or_keep(struct tug_team *team) {
         team_free(team);
 }
 
-/* The communicator has gone: so does the team, if no rank needs it; else its memory stays for them
+/* A communicator has gone: so does the team, if no rank needs it; else its memory stays for them
  * until the process ends, or the last context has left. */
 static void follow(struct tug_team *team) {
-    for (int i = 0; i < TUG_PARTS; i++)
+    for (int i = 0; i < TUG_PARTS && team->communicators == 0; i++)
         if (team->parts[i].state != NULL && team->parts[i].drop != NULL)
             team->parts[i].drop(team->parts[i].state);
     leave_or_keep(team);
@@ -644,7 +700,8 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     (void)state;
     /* release: pairs with the acquire in is_known(), in threads that get the handle from now on */
     atomic_fetch_add_explicit(&tug_teams_gone, 1, memory_order_release);
-    atomic_store(&team->alone, true);
+    if (--team->communicators == 0)
+        (void)tug_shelf_borrow(&shared, is_that, team);
     if (finalizing)
         return MPI_SUCCESS;
     if (!followers.wait) {

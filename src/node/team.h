@@ -3,9 +3,11 @@
  * share.
  *
  * A team hangs on the program's communicator as an attribute and is made by the first of these on
- * it, collectively. When that communicator goes, and nothing else holds the team, it goes too, or
- * is kept: to make one takes a millisecond, and the next communicator of the same ranks in the same
- * order takes it with all that its parts have. It has a private
+ * it, collectively. Further communicators of the same ranks in the same order have the same team,
+ * since it takes ids of communicators, of which MPICH has 2 048 in a process: a program may use
+ * nearly all of them. (Where some rank has several threads in MPI each has its own: the threads
+ * may be in calls on two communicators at once.) When the last one goes, and nothing else holds the
+ * team, it goes too, or is kept for the next one. It has a private
  * communicator for the traffic between nodes, the map of ranks to nodes as the host sees them
  * (MPI_COMM_TYPE_SHARED), the processes of this node as *neighbours* (neighbour.h), and an
  * *arena*: memory shared by the ranks of this node, taken from the host MPI. Windows and
@@ -38,8 +40,8 @@ enum tug_part { TUG_PART_WINDOWS, TUG_PART_SPARES, TUG_PART_COLLECTIVES, TUG_PAR
 
 struct tug_team_part {
     void *state; /* NULL: nothing yet */
-    /* The communicator goes: lets go of requests that only this part holds, and forgets what it
-     * knows of the communicator. Local; or NULL. */
+    /* The last communicator goes: lets go of requests that only this part holds, and forgets what
+     * it knows of communicators. Local; or NULL. */
     void (*drop)(void *state);
     /* The team goes. Collective. */
     void (*end)(void *state);
@@ -68,13 +70,12 @@ struct tug_team {
     uint32_t last_chunk;         /* id of the newest chunk */
     struct tug_meeting *meeting; /* NULL: not made yet */
     uint32_t meetings;           /* held so far */
-    _Atomic int references;      /* of this rank: the communicator's, requests, windows, contexts */
+    _Atomic int references;      /* of this rank: communicators, requests, windows, contexts */
     bool threaded;               /* some rank has several threads in MPI */
     bool in_world;               /* all ranks are of this process's MPI_COMM_WORLD */
     bool placed;                 /* in use, and has a place where teams are kept */
-    bool carved;                 /* its first chunk has given room for a block */
-    size_t arena_bytes;          /* of chunks and blocks that stay as long as the team */
-    _Atomic bool alone;          /* its communicator is gone */
+    size_t arena_bytes;          /* of chunks, which stay as long as the team */
+    _Atomic int communicators;   /* of the program, that have it */
     struct tug_team *follows;    /* the next one whose communicator went in the same call */
     struct tug_team_part parts[TUG_PARTS];
 };
@@ -142,7 +143,8 @@ bool tug_team_measures(const struct tug_team *team);
 
 /* The team of a communicator; made if need be, with the engine brought up. Collective, the same
  * answer on all ranks: 0, TUG_ERR_UNSUPPORTED (an inter-communicator), TUG_ERR_NO_MEMORY (for a
- * rank's engine, too), TUG_ERR_MPI. */
+ * rank's engine, too; or there are too many teams), TUG_ERR_MPI (the host has no communicator for
+ * it). */
 int tug_team_get(MPI_Comm comm, struct tug_team **team);
 
 /* So many communicators with a team have been freed. What is known by a communicator's handle is to

@@ -9,7 +9,9 @@
 #include "host/spin.h"
 #include "node/team.h"
 
-#define KEPT_MOST 8 /* by a team */
+#define KEPT_MOST 8      /* by a team */
+#define KEPT_MOST_ALL 32 /* by all teams: each has the id of a communicator */
+static _Atomic int kept; /* by all, with places that are reserved */
 
 struct tug_spares {
     struct tug_shelf shelf;
@@ -66,8 +68,10 @@ static bool is_of_kind(const struct tug_shelved *shelved, void *argument) {
 static void end(void *state) {
     struct tug_spares *spares = state;
     struct tug_shelved *spare;
-    while ((spare = tug_shelf_borrow(&spares->shelf, NULL, NULL)) != NULL)
+    while ((spare = tug_shelf_borrow(&spares->shelf, NULL, NULL)) != NULL) {
+        kept--;
         host_free((struct tug_spare *)spare);
+    }
     pthread_mutex_lock(&lock);
     *(spares->newer != NULL ? &spares->newer->older : &newest) = spares->older;
     if (spares->older != NULL)
@@ -141,10 +145,14 @@ struct tug_spare *tug_spare_borrow(struct tug_spares *spares, const struct tug_k
 }
 
 bool tug_spares_reserve(struct tug_spares *spares) {
-    return tug_team_keeps(spares->team) && tug_shelf_reserve(&spares->shelf);
+    if (kept++ < KEPT_MOST_ALL && tug_team_keeps(spares->team) && tug_shelf_reserve(&spares->shelf))
+        return true;
+    kept--;
+    return false;
 }
 
 void tug_spares_waive(struct tug_spares *spares) {
+    kept--;
     tug_shelf_waive(&spares->shelf);
 }
 

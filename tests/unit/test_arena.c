@@ -41,6 +41,16 @@ static int win_free(MPI_Win *win) {
     return MPI_SUCCESS;
 }
 
+static int comm_dup(MPI_Comm comm, MPI_Comm *duplicate) {
+    *duplicate = comm;
+    return MPI_SUCCESS;
+}
+
+static int comm_free(MPI_Comm *comm) {
+    *comm = MPI_COMM_NULL;
+    return MPI_SUCCESS;
+}
+
 bool __wrap_tug_all_agree(MPI_Comm comm, bool mine);
 bool __wrap_tug_all_agree(MPI_Comm comm, bool mine) {
     (void)comm;
@@ -119,6 +129,8 @@ int main(void) {
     tug_host.Win_allocate_shared = allocate_shared;
     tug_host.Win_shared_query = shared_query;
     tug_host.Win_free = win_free;
+    tug_host.Comm_dup = comm_dup;
+    tug_host.Comm_free = comm_free;
     page_bytes = tug_page_bytes();
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_rank_touches_its_part_first)};
     return cmocka_run_group_tests(tests, NULL, NULL);
