@@ -165,17 +165,17 @@ in_cxx() {
         try C++ cxx "$programs/cxx"
 }
 
-# The bindings of MPI in which a persistent broadcast is there; and the module of ours.
+# The bindings of MPI, each with what it has of persistent broadcasts; and the module of ours.
 in_fortran() {
-    local binding other=()
-    local bindings=(mpif usempi f08)
+    local binding other=() init=2
+    [ "$mpicc" != mpicc.openmpi ] || init=1
     if [ -z "$has_init" ]; then
-        bindings=(mpif)
+        init=0
         other=(openmpi_fortran.o)
         compile Fortran openmpi_fortran "$mpicc" -c -o openmpi_fortran.o "$source_root/tests/mpi/openmpi_fortran.c" || return
     fi
-    for binding in "${bindings[@]}"; do
-        verdict=note compile Fortran "$binding" "$mpifort" -O2 -fallow-argument-mismatch -I"$source_root/tests/mpi" \
+    for binding in mpif usempi f08; do
+        compile Fortran "$binding" "$mpifort" -cpp "-DTUG_INIT=$init" -O2 -fallow-argument-mismatch -I"$source_root/tests/mpi" \
             -o "fortran_$binding" "$source_root/tests/mpi/fortran_$binding.f90" "${other[@]}" &&
             try Fortran "$binding" "$programs/fortran_$binding"
     done

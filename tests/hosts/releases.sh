@@ -22,6 +22,7 @@ usage: ./dev hosts [OPTION]... [RELEASE]...
 
 Builds, installs and tries Tugboat on Debian releases: bookworm (or 12) and trixie (or 13), or those named. forky (or
 14), which is not released yet, is tried only if it is named.
+Roots are made by mmdebstrap (apt-get install mmdebstrap).
 By default one program of each kind runs three ways in each language, and the package is tried in fresh roots.
 The last lines are a table of what is right, what is wrong, and what is not there. The status is 1 if something is wrong.
 
@@ -137,10 +138,13 @@ packages_openmpi=(gcc libc6-dev pkg-config openmpi-bin libopenmpi-dev)
 
 # make_base RELEASE DIR: what every root of the release begins with, from the package source.
 make_base() {
-    command -v mmdebstrap >/dev/null || die "mmdebstrap is missing (apt-get install mmdebstrap), or give --root $1=DIR"
     say "$1: making a root in $2"
-    (cd / && unshare --mount --propagation private mmdebstrap --quiet --variant=apt "$1" "$2.new" "$mirror") &&
-        mv "$2.new" "$2"
+    rm -rf --one-file-system "$2.new" # of one that was interrupted
+    (cd / && unshare --mount --propagation private mmdebstrap --quiet --variant=apt "$1" "$2.new" "$mirror" &&
+        mv "$2.new" "$2") && return
+    # quiet hides the reason, which apt gives
+    mmdebstrap --simulate --variant=apt "$1" /dev/null "$mirror" 2>&1 | grep -E '^(E|W):|Err:|error:' | tail -5 >&2
+    return 1
 }
 
 # in_root DIR WORK COMMAND...: there, with the source at /mnt/source (to read), WORK at /mnt/work and the release's build
@@ -188,9 +192,10 @@ prepare_root() {
     fi
     ! cmp -s "$dir/etc/tugboat-packages" <(cksum <<<"$*") || return 0
     say "$release: installing what is missing in $dir"
-    in_root "+$dir" "$work" "${apt[@]}" update >"$log" 2>&1 || true
+    in_root "+$dir" "$work" dpkg --configure -a >"$log" 2>&1 || true # an installation that was interrupted goes on
+    in_root "+$dir" "$work" "${apt[@]}" update >>"$log" 2>&1 || true
     in_root "+$dir" "$work" "${apt[@]}" install -y --no-install-recommends "$@" >>"$log" 2>&1 ||
-        { tail -5 "$log" >&2; return 1; }
+        { grep -E '^(E|W|Err)[: ]|error' "$log" | tail -10 >&2; say "$release: the rest of it is in $log"; return 1; }
     cksum <<<"$*" >"$dir/etc/tugboat-packages"
 }
 
@@ -255,6 +260,11 @@ fi
 if [[ " ${releases[*]} " != " here " && $(id -u) -ne 0 ]]; then
     die "a root of another release needs root rights; as another user only: ./dev hosts --here"
 fi
+for release in "${releases[@]}"; do
+    [ "$release" = here ] || [ -n "${root_of[$release]-}" ] || [ -d "$cache/$release.base" ] ||
+        command -v mmdebstrap >/dev/null ||
+        die "mmdebstrap is missing (apt-get install mmdebstrap), or give --root $release=DIR"
+done
 export TUG_HOSTS_TESTS=$tests
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT

@@ -13,7 +13,7 @@ if(TARGET HostMPI::Fortran)
         tug_mpi_test(fortran_${binding} RANKS 2 WAYS off)
         tug_mpi_test(fortran_${binding} RANKS 2 3 NODES emulated WAYS tug)
         # One argument of the oldest bindings takes any type; newer compilers refuse that by default.
-        target_compile_options(mpi_fortran_${binding} PRIVATE -fallow-argument-mismatch)
+        target_compile_options(mpi_fortran_${binding} PRIVATE -cpp -fallow-argument-mismatch)
     endforeach()
     if(TARGET tugboat)
         tug_mpi_test(fortran_mpix SOURCES fortran_mpix.f90 LANGUAGE Fortran LIBS tugboat RANKS 1 2 4
