@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/signals.h"
 #include "base/clock.h"
 #include "base/cores.h"
 #include "base/log.h"
@@ -409,8 +410,7 @@ int tug_offload_start(struct tug_engine *engine) {
         pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t), &tug_settings.affinity_cpus);
     else if (tug_settings.affinity_mode == TUG_AFFINITY_AUTO && tug_cpus_count(&cpus_at_load) > 0)
         pthread_attr_setaffinity_np(&attr, sizeof(cpus_at_load), cpus_at_load.sets);
-    /* the program's signals are the program's */
-    sigfillset(&all);
+    tug_signals_of_program(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     atomic_store(&engine->begun, false);
     int error = create_thread(engine, &attr);

@@ -76,8 +76,16 @@ bool tug_copies_poll(struct tug_context *context) {
     copies->first = operation->next;
     copies->count--;
     const struct tug_reach there = tug_copies_reach(operation);
+    const bool protected = tug_reach_is_protected(&there, operation->status, operation->bytes);
     tug_reach_end(&there);
     operation->left = 0;
+    if (protected) { /* all of it once more, by packets */
+        memset(operation->data, 0, sizeof(operation->data));
+        operation->scratch = 0;
+        operation->status = 0;
+        tug_fabric_post(&context->fabric, operation);
+        return true;
+    }
     if (there.mapped != NULL)
         tug_stat_add(TUG_STAT_MAPPED, 1);
     tug_fabric_complete(&context->fabric, operation);

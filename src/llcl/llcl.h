@@ -288,6 +288,13 @@ bool tug_reach_possible(const tug_context *context, uint32_t process);
 bool tug_reach_begin(const tug_context *context, const struct tug_key *key, uint32_t owner,
                      uint64_t offset, uint64_t bytes, struct tug_reach *reach);
 
+/* Memory of a reach that is protected, at an address in the owner from which nothing could be read
+ * (or written): the owner accesses it, without changing it, and by that faults as its program
+ * expects; so does this process with its own memory `here`. Then attach may be tried again. False:
+ * it is of no use. Waits; not in callbacks. */
+bool tug_reach_touch(tug_context *context, const struct tug_reach *reach, const struct tug_key *key,
+                     int owner, uint64_t address, void *here, bool writes);
+
 /* Copies from there to there, as one operation of the thread's burst, and sets *status as
  * tug_reach_read() would. False: it is cheaper for the owner of either; nothing happened. */
 bool tug_reach_copy(const struct tug_reach *to, const struct tug_reach *from, size_t bytes,

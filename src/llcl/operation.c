@@ -182,7 +182,7 @@ static bool do_there(struct tug_context *context, const struct tug_try *request,
                           &there))
         return false;
     const bool here = there.mapped != NULL;
-    const bool done = here || attached || takes_a_call(context, request);
+    bool done = here || attached || takes_a_call(context, request);
     *status = 0;
     if (here) {
         tug_try_do_here(request->kind, request->op, there.mapped, local, request->bytes,
@@ -192,9 +192,49 @@ static bool do_there(struct tug_context *context, const struct tug_try *request,
         *status = request->kind == TUG_OPERATION_READ
                       ? tug_reach_read(&there, local, request->bytes)
                       : tug_reach_write(&there, local, request->bytes);
+        done = !tug_reach_is_protected(&there, *status, request->bytes);
     }
     tug_reach_end(&there);
     return done;
+}
+
+/* A word in the page of the address that is all in the registration, or its first byte. */
+static uint64_t word_near(const struct tug_key *key, uint64_t address) {
+    const uint64_t word = address & ~(uint64_t)3;
+    if (word >= key->word[2])
+        return word;
+    return word + 4 - key->word[2] <= key->word[3] ? word + 4 : address;
+}
+
+bool tug_reach_touch(tug_context *context, const struct tug_reach *reach, const struct tug_key *key,
+                     int owner, uint64_t address, void *here, bool writes) {
+    struct tug_counter counter = {0};
+    struct tug_reach there = *reach;
+    uint64_t old;
+    there.address = address;
+    if (!tug_reach_is_protected(&there, TUG_ERR_RANGE, 1))
+        return false;
+    const struct tug_callback then = {tug_counter_add, &counter};
+    const struct tug_local_address mine = {tug_context_everything(context), (uintptr_t)&old};
+    const struct tug_fetch_and_op_params write = {
+        .dest_proc = owner,
+        .dest_raddr = {key, word_near(key, address) - key->word[2]},
+        .size_in_bytes = 4,
+        .op = TUG_OR,
+        .on_complete = then};
+    const struct tug_read_params read = {.src_proc = owner,
+                                         .src_raddr = {key, address - key->word[2]},
+                                         .dest_laddr = mine,
+                                         .size_in_bytes = 1,
+                                         .on_complete = then};
+    while (!(writes ? tug_try_fetch_and_op_async(context, &write)
+                    : tug_try_read_async(context, &read)))
+        tug_progress(context);
+    if (writes)
+        (void)*(volatile unsigned char *)here;
+    else
+        (void)__atomic_fetch_or((unsigned char *)here, 0, __ATOMIC_RELAXED);
+    return tug_counter_wait(context, &counter, 1) == 0;
 }
 
 /* Bytes of a copy between two others' memory that are worth two system calls. */
@@ -205,20 +245,22 @@ bool tug_reach_copy(const struct tug_reach *to, const struct tug_reach *from, si
     unsigned char bounce[BOUNCE_BYTES];
     if (from->mapped != NULL) {
         *status = tug_reach_write(to, from->mapped, bytes);
-        return true;
+        return !tug_reach_is_protected(to, *status, bytes);
     }
     if (to->mapped != NULL) {
         *status = tug_reach_read(from, to->mapped, bytes);
-        return true;
+        return !tug_reach_is_protected(from, *status, bytes);
     }
     const bool worth = tug_burst_is_single() && bytes <= BOUNCE_BYTES;
     tug_burst_add();
     if (!worth)
         return false;
     *status = tug_reach_read(from, bounce, bytes);
+    if (tug_reach_is_protected(from, *status, bytes))
+        return false;
     if (*status == 0)
         *status = tug_reach_write(to, bounce, bytes);
-    return true;
+    return !tug_reach_is_protected(to, *status, bytes);
 }
 
 /* ---- long copies, by the engine ---- */

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 
 #include "base/clock.h"
+#include "llcl/llcl.h"
 #include "node/cma.h"
 
 #define GAP_MOST 256 /* bytes: to copy them takes a tenth of what a piece does */
@@ -50,7 +51,7 @@ struct tug_vector {
     struct tug_peer *peer;
     struct tug_mutex *atomicity; /* of the combinations; the peer's */
     _Atomic bool noted;          /* a note stands in some notebook, or is about to */
-    uint64_t key;                /* of the registration; while there are any: */
+    struct tug_key key;          /* of the registration; while there are any: */
     struct tug_reach reach;      /* it */
     struct combinations combinations;
     size_t nmoved;  /* pieces over there, since there are any */
@@ -117,25 +118,62 @@ static void add(struct moves *moves, void *here, uint64_t there, size_t bytes, b
 
 /* ---- doing what waits; under the mutex ---- */
 
-static int move(struct tug_vector *vector, struct moves *moves, bool writes) {
-    const struct tug_cma_pieces here = {moves->here, moves->nhere};
-    const struct tug_cma_pieces there = {moves->there, moves->nthere};
-    vector->nmoved += there.n;
+/* What comes back is TUG_ERR_RANGE: the owner may have protected its pages. True: they have been
+ * accessed there, and the rest may be tried once more. */
+static bool try_again(struct tug_vector *vector, const struct tug_cma_pieces *here,
+                      const struct tug_cma_pieces *there, bool writes) {
+    const struct tug_peer *peer = vector->peer;
+    return tug_reach_touch(peer->context, &vector->reach, &vector->key, (int)peer->process,
+                           (uintptr_t)there->at->iov_base, here->at->iov_base, writes);
+}
+
+/* Does them once, as far as it comes: *here and *there get what is left. */
+static int move_once(struct tug_vector *vector, struct moves *moves, bool writes,
+                     struct tug_cma_pieces *here, struct tug_cma_pieces *there) {
+    *here = (struct tug_cma_pieces){moves->here, moves->nhere};
+    *there = (struct tug_cma_pieces){moves->there, moves->nthere};
+    vector->nmoved += there->n;
     moves->nhere = moves->nthere = 0;
-    if (here.n == 0)
+    if (here->n == 0)
         return 0;
     return (writes ? tug_reach_write_pieces : tug_reach_read_pieces)(&vector->reach, here, there);
 }
 
+/* Leaves in them what is left, for one who may wait for the owner. */
+static void keep(struct moves *moves, const struct tug_cma_pieces *here,
+                 const struct tug_cma_pieces *there) {
+    memmove(moves->here, here->at, here->n * sizeof(moves->here[0]));
+    memmove(moves->there, there->at, there->n * sizeof(moves->there[0]));
+    moves->nhere = here->n;
+    moves->nthere = there->n;
+}
+
+/* TUG_ERR_RANGE, and something is left: only if it does not wait. */
+static int move(struct tug_vector *vector, struct moves *moves, bool writes, bool waits) {
+    struct tug_cma_pieces here, there;
+    int status = move_once(vector, moves, writes, &here, &there);
+    while (status == TUG_ERR_RANGE && waits && try_again(vector, &here, &there, writes)) {
+        const void *first = there.at->iov_base;
+        status = (writes ? tug_reach_write_pieces : tug_reach_read_pieces)(&vector->reach, &here,
+                                                                           &there);
+        if (status != 0 && there.at->iov_base == first)
+            return status;
+    }
+    if (status == TUG_ERR_RANGE && !waits)
+        keep(moves, &here, &there);
+    return status;
+}
+
 /* All elements, or (writes) those that are changed; after the writes and reads, whose pieces
  * serve. */
-static int move_elements(struct tug_vector *vector, bool writes) {
+static int move_elements(struct tug_vector *vector, bool writes, struct tug_cma_pieces *here,
+                         struct tug_cma_pieces *there) {
     struct combinations *c = &vector->combinations;
     struct moves *moves = writes ? &vector->writes : &vector->reads;
     for (unsigned i = 0; i < c->nelements; i++)
         if (!writes || c->changed[i])
             add(moves, &c->values[i], c->addresses[i], c->bytes, writes);
-    return move(vector, moves, writes);
+    return move_once(vector, moves, writes, here, there);
 }
 
 static void combine(struct combinations *all, const struct combination *c) {
@@ -149,32 +187,96 @@ static void combine(struct combinations *all, const struct combination *c) {
     all->changed[c->element] |= changes;
 }
 
-static int combine_all(struct tug_vector *vector) {
-    struct combinations *c = &vector->combinations;
-    if (c->n == 0)
-        return 0;
-    tug_mutex_lock(vector->atomicity);
-    int status = move_elements(vector, false);
-    for (unsigned i = 0; status == 0 && i < c->n; i++)
-        combine(c, &c->list[i]);
-    if (status == 0)
-        status = move_elements(vector, true);
-    tug_mutex_unlock(vector->atomicity);
+static uint8_t element_at(struct combinations *c, uint64_t address);
+
+static void forget_combinations(struct combinations *c) {
     c->n = c->nelements = 0;
     memset(c->places, 0, sizeof(c->places));
+}
+
+/* All but those on the changed elements whose first `moved` bytes have been written. What is left
+ * has changed nothing, and fetches anew. */
+static void leave_undone(struct combinations *c, size_t moved) {
+    bool done[COMBINATIONS] = {false};
+    uint64_t addresses[COMBINATIONS];
+    const unsigned n = c->n;
+    for (unsigned i = 0; i < c->nelements; i++)
+        if (c->changed[i] && moved >= c->bytes) {
+            done[i] = true;
+            moved -= c->bytes;
+        }
+    memcpy(addresses, c->addresses, sizeof(addresses));
+    forget_combinations(c);
+    for (unsigned k = 0; k < n; k++) {
+        struct combination one = c->list[k];
+        if (done[one.element])
+            continue;
+        one.element = element_at(c, addresses[one.element]);
+        c->list[c->n++] = one;
+    }
+}
+
+/* Under the mutex of the target's accumulates, which its engine may want while it is waited for. */
+static int combine_once(struct tug_vector *vector, struct tug_cma_pieces *here,
+                        struct tug_cma_pieces *there, bool *writes) {
+    struct combinations *c = &vector->combinations;
+    size_t all = 0, left = 0;
+    *writes = false;
+    tug_mutex_lock(vector->atomicity);
+    int status = move_elements(vector, false, here, there);
+    for (unsigned i = 0; status == 0 && i < c->n; i++)
+        combine(c, &c->list[i]);
+    if (status == 0) {
+        *writes = true;
+        status = move_elements(vector, true, here, there);
+    }
+    tug_mutex_unlock(vector->atomicity);
+    for (unsigned i = 0; i < c->nelements; i++)
+        all += c->changed[i] ? c->bytes : 0;
+    for (size_t i = 0; *writes && i < there->n; i++)
+        left += there->at[i].iov_len;
+    if (status == TUG_ERR_RANGE)
+        leave_undone(c, *writes ? all - left : 0);
     return status;
 }
 
-static void submit(struct tug_vector *vector) {
+static int combine_all(struct tug_vector *vector, bool waits) {
+    struct tug_cma_pieces here, there;
+    const void *last = NULL;
+    bool writes;
+    int status = 0;
+    while (vector->combinations.n > 0) {
+        status = combine_once(vector, &here, &there, &writes);
+        if (status != TUG_ERR_RANGE)
+            break;
+        if (!waits)
+            return status;
+        const void *first = (char *)there.at->iov_base + writes;
+        if (first == last || !try_again(vector, &here, &there, writes))
+            break;
+        last = first;
+    }
+    forget_combinations(&vector->combinations);
+    return status;
+}
+
+/* waits: it may wait for the owner of protected memory. False, if it may not: something is left. */
+static bool submit(struct tug_vector *vector, bool waits) {
     struct tug_peer *peer = vector->peer;
     const uint32_t n = atomic_load_explicit(&peer->gathered, memory_order_relaxed);
     if (n == 0)
-        return;
+        return true;
     int statuses[3];
     const uint64_t begin_ns = tug_clock_ns();
-    statuses[0] = move(vector, &vector->writes, true);
-    statuses[1] = move(vector, &vector->reads, false);
-    statuses[2] = combine_all(vector); /* by way of what the others have used */
+    statuses[0] = move(vector, &vector->writes, true, waits);
+    if (statuses[0] == TUG_ERR_RANGE && !waits)
+        return false;
+    statuses[1] = move(vector, &vector->reads, false, waits);
+    if (statuses[1] == TUG_ERR_RANGE && !waits)
+        return false;
+    statuses[2] = combine_all(vector, waits); /* by way of what the others have used */
+    if (statuses[2] == TUG_ERR_RANGE && !waits)
+        return false;
     const uint64_t each_ns = vector->nmoved < n ? 0 : (tug_clock_ns() - begin_ns) / n;
     atomic_store_explicit(&peer->gathering_ns,
                           (uint32_t)(each_ns < GATHERING_MOST_NS ? each_ns : GATHERING_MOST_NS),
@@ -186,12 +288,13 @@ static void submit(struct tug_vector *vector) {
             tug_counter_add(tug_outstanding_start(&peer->local).d, statuses[i]);
     /* release: pairs with the acquire in tug_peer_has_gathered() */
     atomic_store_explicit(&peer->gathered, 0, memory_order_release);
+    return true;
 }
 
 void tug_vector_submit(struct tug_peer *peer) {
     struct tug_vector *vector = atomic_load_explicit(&peer->vector, memory_order_acquire);
     tug_mutex_lock(&vector->mutex);
-    submit(vector);
+    (void)submit(vector, true);
     tug_mutex_unlock(&vector->mutex);
 }
 
@@ -205,7 +308,7 @@ static bool execute_submit(const struct tug_note *note) {
     atomic_store(&vector->noted, false);
     atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in note_submit() */
     if (tug_mutex_try(&vector->mutex)) {
-        submit(vector);
+        (void)submit(vector, false); /* what is left a flush does, which may wait */
         tug_mutex_unlock(&vector->mutex);
     }
     return true;
@@ -235,13 +338,13 @@ static void note_submit(struct tug_vector *vector) {
 static bool open(struct tug_vector *vector, const struct tug_key *key) {
     const struct tug_peer *peer = vector->peer;
     if (tug_peer_has_gathered(peer)) {
-        if (vector->key == key->word[0])
+        if (vector->key.word[0] == key->word[0])
             return true;
-        submit(vector);
+        (void)submit(vector, true);
     }
     if (!tug_reach_begin(peer->context, key, peer->process, 0, 0, &vector->reach))
         return false;
-    vector->key = key->word[0];
+    vector->key = *key;
     if (vector->reach.mapped != NULL)
         tug_reach_end(&vector->reach);
     return vector->reach.mapped == NULL;
@@ -254,7 +357,7 @@ static bool was_scattered(const struct tug_vector *vector) {
 
 /* Submits what there is. If it was scattered, whether the peer comes is asked again. */
 static void make_room(struct tug_vector *vector) {
-    submit(vector);
+    (void)submit(vector, true);
     if (was_scattered(vector))
         atomic_store_explicit(&vector->peer->gathers, TUG_GATHERS_UNKNOWN, memory_order_relaxed);
 }

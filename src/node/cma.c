@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -42,15 +43,15 @@ static void skip(struct tug_cma_pieces *pieces, size_t moved) {
             (struct iovec){(char *)pieces->at->iov_base + moved, pieces->at->iov_len - moved};
 }
 
-static int move_pieces(cma_call call, pid_t pid, struct tug_cma_pieces here,
-                       struct tug_cma_pieces there) {
+static int move_pieces(cma_call call, pid_t pid, struct tug_cma_pieces *here,
+                       struct tug_cma_pieces *there) {
     const int kept_errno = errno;
     int status = 0;
-    while (here.n > 0 && status == 0) {
-        const ssize_t moved = call(pid, here.at, here.n, there.at, there.n, 0);
+    while (here->n > 0 && status == 0) {
+        const ssize_t moved = call(pid, here->at, here->n, there->at, there->n, 0);
         if (moved > 0) {
-            skip(&here, (size_t)moved);
-            skip(&there, (size_t)moved);
+            skip(here, (size_t)moved);
+            skip(there, (size_t)moved);
         } else if (moved == 0 || errno != EINTR) {
             status = moved == 0 ? TUG_ERR_RANGE : error_of(errno);
         }
@@ -106,8 +107,8 @@ static void remember(pid_t pid, uint64_t address, uint64_t word) {
 static int read_word(pid_t pid, uint64_t address, uint64_t *word) {
     struct iovec local = {word, sizeof(*word)};
     struct iovec remote = {(void *)(uintptr_t)address, sizeof(*word)};
-    return move_pieces(process_vm_readv, pid, (struct tug_cma_pieces){&local, 1},
-                       (struct tug_cma_pieces){&remote, 1});
+    return move_pieces(process_vm_readv, pid, &(struct tug_cma_pieces){&local, 1},
+                       &(struct tug_cma_pieces){&remote, 1});
 }
 
 /* 0 also of a process that no probe has found. */
@@ -126,8 +127,8 @@ static int find_again(pid_t pid) {
     return 0;
 }
 
-static int transfer_pieces(cma_call call, pid_t pid, struct tug_cma_pieces here,
-                           struct tug_cma_pieces there) {
+static int transfer_pieces(cma_call call, pid_t pid, struct tug_cma_pieces *here,
+                           struct tug_cma_pieces *there) {
     const int status = find_again(pid);
     return status != 0 ? status : move_pieces(call, pid, here, there);
 }
@@ -138,8 +139,8 @@ static int transfer(cma_call call, pid_t pid, unsigned char *here, uint64_t ther
         const size_t part = bytes - done < TUG_CMA_BYTES_MOST ? bytes - done : TUG_CMA_BYTES_MOST;
         struct iovec local = {here + done, part};
         struct iovec remote = {(void *)(uintptr_t)(there + done), part};
-        status = transfer_pieces(call, pid, (struct tug_cma_pieces){&local, 1},
-                                 (struct tug_cma_pieces){&remote, 1});
+        status = transfer_pieces(call, pid, &(struct tug_cma_pieces){&local, 1},
+                                 &(struct tug_cma_pieces){&remote, 1});
     }
     return status;
 }
@@ -152,8 +153,8 @@ int tug_cma_read_beside(pid_t pid, void *to, uint64_t from, size_t bytes) {
         const size_t part = bytes < BLOCK ? bytes : BLOCK, moves = part - sizeof(last);
         struct iovec local[] = {{at + sizeof(last), moves}, {last, sizeof(last)}};
         struct iovec remote = {(void *)(uintptr_t)from, part};
-        status = transfer_pieces(process_vm_readv, pid, (struct tug_cma_pieces){local, 2},
-                                 (struct tug_cma_pieces){&remote, 1});
+        status = transfer_pieces(process_vm_readv, pid, &(struct tug_cma_pieces){local, 2},
+                                 &(struct tug_cma_pieces){&remote, 1});
         if (status == 0) {
             tug_copy_pieces(at, at + sizeof(last), moves);
             memcpy(at + moves, last, sizeof(last));
@@ -177,11 +178,11 @@ int tug_cma_write(pid_t pid, const void *from, uint64_t to, size_t bytes) {
     return transfer(process_vm_writev, pid, (unsigned char *)(uintptr_t)from, to, bytes);
 }
 
-int tug_cma_read_pieces(pid_t pid, struct tug_cma_pieces here, struct tug_cma_pieces there) {
+int tug_cma_read_pieces(pid_t pid, struct tug_cma_pieces *here, struct tug_cma_pieces *there) {
     return transfer_pieces(process_vm_readv, pid, here, there);
 }
 
-int tug_cma_write_pieces(pid_t pid, struct tug_cma_pieces here, struct tug_cma_pieces there) {
+int tug_cma_write_pieces(pid_t pid, struct tug_cma_pieces *here, struct tug_cma_pieces *there) {
     return transfer_pieces(process_vm_writev, pid, here, there);
 }
 
@@ -195,6 +196,23 @@ void tug_cma_allow(const char *scope) {
         close(file);
     }
     errno = kept_errno;
+}
+
+bool tug_cma_is_mapped(pid_t pid, uint64_t address, uint64_t bytes) {
+    const uint64_t end = address + bytes;
+    const int kept_errno = errno;
+    char name[32], line[512];
+    uint64_t first, behind;
+    snprintf(name, sizeof(name), "/proc/%d/maps", (int)pid);
+    FILE *maps = fopen(name, "re");
+    while (maps != NULL && address < end && fgets(line, sizeof(line), maps) != NULL)
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &first, &behind) == 2 && first <= address &&
+            address < behind)
+            address = behind; /* in order of addresses */
+    if (maps != NULL)
+        fclose(maps);
+    errno = kept_errno;
+    return address >= end;
 }
 
 bool tug_cma_probe(pid_t pid, uint64_t address, uint64_t expected) {

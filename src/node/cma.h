@@ -47,14 +47,19 @@ int tug_cma_write(pid_t pid, const void *from, uint64_t to, size_t bytes);
 int tug_cma_read_beside(pid_t pid, void *to, uint64_t from, size_t bytes);
 
 /* The same of as many bytes in pieces on either side, in one call of the kernel's: 1 to
- * TUG_CMA_PIECES on each, none of them empty, TUG_CMA_BYTES_MOST in all. The arrays are used up. */
+ * TUG_CMA_PIECES on each, none of them empty, TUG_CMA_BYTES_MOST in all. What has not moved is left
+ * in them after an error. */
 #define TUG_CMA_PIECES 1024
 #define TUG_CMA_BYTES_MOST ((size_t)1 << 30)
 struct tug_cma_pieces {
     struct iovec *at;
     size_t n;
 };
-int tug_cma_read_pieces(pid_t pid, struct tug_cma_pieces here, struct tug_cma_pieces there);
-int tug_cma_write_pieces(pid_t pid, struct tug_cma_pieces here, struct tug_cma_pieces there);
+int tug_cma_read_pieces(pid_t pid, struct tug_cma_pieces *here, struct tug_cma_pieces *there);
+int tug_cma_write_pieces(pid_t pid, struct tug_cma_pieces *here, struct tug_cma_pieces *there);
+
+/* Is all of it mapped in that process, with whatever rights? After TUG_ERR_RANGE: then its pages
+ * are protected there, by a program that wants to know of accesses to them. */
+bool tug_cma_is_mapped(pid_t pid, uint64_t address, uint64_t bytes);
 
 #endif

@@ -71,3 +71,7 @@ struct tug_live *tug_live_attach(struct tug_live *list, uint64_t context, uint64
 void tug_live_detach(struct tug_live *entry) {
     atomic_fetch_sub(&entry->attachers, 1);
 }
+
+void tug_live_spoil(struct tug_live *entry) {
+    atomic_store(&entry->id, 0);
+}

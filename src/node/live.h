@@ -55,4 +55,7 @@ void tug_live_end(struct tug_live *entry);
 struct tug_live *tug_live_attach(struct tug_live *list, uint64_t context, uint64_t id);
 void tug_live_detach(struct tug_live *entry);
 
+/* By an attacher: nobody attaches to the registration any more. */
+void tug_live_spoil(struct tug_live *entry);
+
 #endif

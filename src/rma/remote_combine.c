@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "base/copy.h"
 #include "engine/engine.h"
@@ -26,21 +27,71 @@ static bool combine_here(const struct tug_remote_combination *c, size_t done, si
     return changes;
 }
 
-/* The same where they are at the target. A TUG_ERR_*; *read: they could be read. */
-static int combine_there(const struct tug_remote_combination *c, const struct tug_reach *there,
-                         size_t done, size_t bytes, unsigned char *buffer, bool *read) {
-    struct tug_reach piece = *there;
-    piece.address += done;
-    int status = tug_reach_read(&piece, buffer, bytes);
-    if (status != 0)
-        return status;
-    *read = true;
-    return combine_here(c, done, bytes, buffer) ? tug_reach_write(&piece, buffer, bytes) : 0;
+/* Where an operation's elements are at another rank: in one registration, and how it is reached. */
+struct place {
+    struct tug_key key;
+    uint64_t offset;
+    enum tug_shortcut shortcut;
+};
+
+/* What comes of a piece at the target. */
+struct outcome {
+    int status;
+    bool writes;    /* it could be read */
+    size_t moved;   /* so many of its bytes are as they shall be */
+    uint64_t fault; /* TUG_ERR_RANGE: where the target's memory could not be read, or written */
+};
+
+/* The same where they are at the target. */
+static struct outcome combine_there(const struct tug_remote_combination *c,
+                                    const struct tug_reach *there, size_t done, size_t bytes,
+                                    unsigned char *buffer) {
+    void *const at = (void *)(uintptr_t)(there->address + done);
+    struct iovec mine = {buffer, bytes}, its = {at, bytes};
+    struct outcome outcome = {.status =
+                                  tug_reach_read_pieces(there, &(struct tug_cma_pieces){&mine, 1},
+                                                        &(struct tug_cma_pieces){&its, 1})};
+    outcome.writes = outcome.status == 0;
+    if (outcome.writes && combine_here(c, done, bytes, buffer)) {
+        mine = (struct iovec){buffer, bytes};
+        its = (struct iovec){at, bytes};
+        outcome.status = tug_reach_write_pieces(there, &(struct tug_cma_pieces){&mine, 1},
+                                                &(struct tug_cma_pieces){&its, 1});
+    }
+    outcome.moved = outcome.status == 0 ? bytes : outcome.writes ? bytes - its.iov_len : 0;
+    outcome.fault = (uintptr_t)its.iov_base;
+    return outcome;
 }
 
-/* *begun: something may have been changed. */
+/* One piece; the target's pages may be protected, and then it accesses them itself, without the
+ * mutex, which its engine may want. */
+static int combine_piece(const struct tug_remote_combination *c, const struct tug_reach *there,
+                         const struct place *place, size_t done, size_t bytes,
+                         struct tug_mutex *mutex, unsigned char *buffer) {
+    const int process = c->remote->targets[c->rank].process;
+    struct outcome last = {0};
+    for (;;) {
+        tug_mutex_lock(mutex);
+        const struct outcome now = combine_there(c, there, done, bytes, buffer);
+        tug_mutex_unlock(mutex);
+        if (now.status != TUG_ERR_RANGE || (now.fault == last.fault && now.writes == last.writes) ||
+            !tug_reach_touch(c->remote->domain->context, there, &place->key, process, now.fault,
+                             buffer, now.writes))
+            return now.status;
+        last = now;
+        const size_t part = now.moved % c->element; /* of an element across two pages */
+        struct tug_reach rest = *there;
+        rest.address += done + now.moved;
+        if (part > 0)
+            (void)tug_reach_write(&rest, buffer + now.moved, c->element - part);
+        done += now.moved + (part > 0 ? c->element - part : 0);
+        bytes -= now.moved + (part > 0 ? c->element - part : 0);
+    }
+}
+
+/* *begun: false if it can go another way. */
 static int combine_pieces(const struct tug_remote_combination *c, const struct tug_reach *there,
-                          struct tug_mutex *mutex, bool *begun) {
+                          const struct place *place, struct tug_mutex *mutex, bool *begun) {
     unsigned char little[LITTLE], *buffer = little;
     const size_t all = c->n * c->element, most = TUG_REMOTE_LOCKED / c->element * c->element;
     int status = 0;
@@ -51,11 +102,13 @@ static int combine_pieces(const struct tug_remote_combination *c, const struct t
         return TUG_ERR_NO_MEMORY;
     for (size_t done = 0; done < all && status == 0; done += most) {
         const size_t now = all - done < most ? all - done : most;
+        if (there->mapped == NULL) {
+            status = combine_piece(c, there, place, done, now, mutex, buffer);
+            *begun |= status == 0 || status == TUG_ERR_RANGE;
+            continue;
+        }
         tug_mutex_lock(mutex);
-        if (there->mapped != NULL)
-            (void)combine_here(c, done, now, there->mapped + done);
-        else
-            status = combine_there(c, there, done, now, buffer, begun);
+        (void)combine_here(c, done, now, there->mapped + done);
         tug_mutex_unlock(mutex);
     }
     if (buffer != little)
@@ -73,13 +126,6 @@ static bool is_worth_a_call(const struct tug_remote_combination *c,
                        !tug_peer_serves(c->remote->domain->context, (uint32_t)target->process);
     return worth;
 }
-
-/* Where an operation's elements are at another rank: in one registration, and how it is reached. */
-struct place {
-    struct tug_key key;
-    uint64_t offset;
-    enum tug_shortcut shortcut;
-};
 
 /* False: elsewhere, or they are not all there. */
 static bool find_place(const struct tug_remote_combination *c, struct place *place) {
@@ -124,38 +170,39 @@ static bool gather(const struct tug_remote_combination *c, const struct place *p
 }
 
 /* The memory at the target, if the operation is for this way. *gathered: it is begun. */
-static bool begin(const struct tug_remote_combination *c, struct tug_reach *there, bool *gathered) {
+static bool begin(const struct tug_remote_combination *c, struct tug_reach *there,
+                  struct place *place, bool *gathered) {
     const struct tug_remote *remote = c->remote;
     const struct tug_remote_target *target = &remote->targets[c->rank];
     struct tug_remote_state *state = tug_remote_state_of(remote, c->rank);
-    struct place place;
     *gathered = false;
     if (c->rank == remote->rank)
         return begin_here(c, there);
-    if (!find_place(c, &place) || place.shortcut == TUG_SHORTCUT_NONE)
+    if (!find_place(c, place) || place->shortcut == TUG_SHORTCUT_NONE)
         return false;
-    if (place.shortcut == TUG_SHORTCUT_SINGLE && !c->now && gather(c, &place, &state->peer))
+    if (place->shortcut == TUG_SHORTCUT_SINGLE && !c->now && gather(c, place, &state->peer))
         return *gathered = true;
     if (tug_peer_has_gathered(&state->peer)) {
         tug_vector_submit(&state->peer);
         tug_small_settle(); /* of its note: or it is not quiet */
     }
-    return (place.shortcut == TUG_SHORTCUT_ANY || is_worth_a_call(c, target)) &&
+    return (place->shortcut == TUG_SHORTCUT_ANY || is_worth_a_call(c, target)) &&
            tug_peer_is_quiet(&state->peer) &&
-           tug_reach_begin(remote->domain->context, &place.key, (uint32_t)target->process,
-                           place.offset, c->n * c->element, there);
+           tug_reach_begin(remote->domain->context, &place->key, (uint32_t)target->process,
+                           place->offset, c->n * c->element, there);
 }
 
 bool tug_remote_combine(const struct tug_remote_combination *c, int *error) {
     struct tug_mutex *mutex = tug_remote_mutex(c->remote, c->rank);
     struct tug_reach there;
+    struct place place;
     bool begun, gathered;
     *error = MPI_SUCCESS;
-    if (mutex == NULL || !begin(c, &there, &gathered))
+    if (mutex == NULL || !begin(c, &there, &place, &gathered))
         return false;
     if (gathered)
         return true;
-    const int status = combine_pieces(c, &there, mutex, &begun);
+    const int status = combine_pieces(c, &there, &place, mutex, &begun);
     tug_reach_end(&there);
     if (c->rank == c->remote->rank && c->result != NULL)
         tug_engine_poll(); /* who polls its own memory in a loop waits for what others send */

@@ -42,6 +42,15 @@ void tug_reach_end(const struct tug_reach *reach) {
         tug_live_detach(reach->entry);
 }
 
+bool tug_reach_is_protected(const struct tug_reach *reach, int status, uint64_t bytes) {
+    if (__builtin_expect(status != TUG_ERR_RANGE || reach->mapped != NULL, 1) ||
+        !tug_cma_is_mapped(reach->pid, reach->address, bytes))
+        return false;
+    if (reach->entry != NULL)
+        tug_live_spoil(reach->entry);
+    return true;
+}
+
 /* ---- the rows ---- */
 
 static bool self_missing(char *reason) {
@@ -118,12 +127,12 @@ int tug_reach_write(const struct tug_reach *to, const void *from, size_t bytes) 
     return 0;
 }
 
-int tug_reach_read_pieces(const struct tug_reach *reach, struct tug_cma_pieces here,
-                          struct tug_cma_pieces there) {
+int tug_reach_read_pieces(const struct tug_reach *reach, struct tug_cma_pieces *here,
+                          struct tug_cma_pieces *there) {
     return tug_cma_read_pieces(reach->pid, here, there);
 }
 
-int tug_reach_write_pieces(const struct tug_reach *reach, struct tug_cma_pieces here,
-                           struct tug_cma_pieces there) {
+int tug_reach_write_pieces(const struct tug_reach *reach, struct tug_cma_pieces *here,
+                           struct tug_cma_pieces *there) {
     return tug_cma_write_pieces(reach->pid, here, there);
 }

@@ -51,16 +51,22 @@ bool tug_fabric_reach(const struct tug_fabric *fabric, const struct tug_key *key
                       uint64_t offset, uint64_t bytes, struct tug_reach *reach);
 void tug_reach_end(const struct tug_reach *reach);
 
+/* After an error of cross-memory attach on memory of a reach that has not ended: true if the owner
+ * has the memory, but protects pages of it (mprotect). Nobody attaches to that registration any
+ * more: operations go by packets, for which the owner's threads access the memory and fault as its
+ * program expects. */
+bool tug_reach_is_protected(const struct tug_reach *reach, int status, uint64_t bytes);
+
 /* Copies between there and this process's memory: 0, or an error of cross-memory attach (cma.h). */
 int tug_reach_read(const struct tug_reach *from, void *to, size_t bytes);
 int tug_reach_write(const struct tug_reach *to, const void *from, size_t bytes);
 
 /* The same in pieces, to or from memory that is not mapped: `there` has addresses in the owner,
  * within the registration that `reach` was begun with (cma.h). */
-int tug_reach_read_pieces(const struct tug_reach *reach, struct tug_cma_pieces here,
-                          struct tug_cma_pieces there);
-int tug_reach_write_pieces(const struct tug_reach *reach, struct tug_cma_pieces here,
-                           struct tug_cma_pieces there);
+int tug_reach_read_pieces(const struct tug_reach *reach, struct tug_cma_pieces *here,
+                          struct tug_cma_pieces *there);
+int tug_reach_write_pieces(const struct tug_reach *reach, struct tug_cma_pieces *here,
+                           struct tug_cma_pieces *there);
 
 /* May cross-memory attach and views go to that process of the node, which the key names? */
 bool tug_fabric_attachable(const struct tug_fabric *fabric, const struct tug_key *key,

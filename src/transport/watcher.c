@@ -7,6 +7,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/signals.h"
+
 #define LOOK_MS ((int)(TUG_OWN_LOOK_NS / 1000000))
 #define STOP 0 /* what the set knows `stop` by; watches by their addresses */
 
@@ -83,7 +85,7 @@ static bool start(void) {
     bool runs = false;
     atomic_store(&tug_watcher.ending, false);
     atomic_store(&tug_watcher.blind, false);
-    sigfillset(&all); /* signals are the program's */
+    tug_signals_of_program(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     runs = open_set() && pthread_create(&tug_watcher.thread, NULL, watch_main, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

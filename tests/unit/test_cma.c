@@ -466,21 +466,21 @@ static void pieces_differ_on_the_two_sides(void **state) {
         interrupts = 1;
         struct iovec here[] = {{from, 10}, {from + 10, 50}, {from + 60, 36}};
         struct iovec there[] = {{theirs + 100, 33}, {theirs + 300, 1}, {theirs + page_bytes, 62}};
-        assert_int_equal(tug_cma_write_pieces(child, (struct tug_cma_pieces){here, 3},
-                                              (struct tug_cma_pieces){there, 3}),
+        assert_int_equal(tug_cma_write_pieces(child, &(struct tug_cma_pieces){here, 3},
+                                              &(struct tug_cma_pieces){there, 3}),
                          0);
         struct iovec all = {back, sizeof(back)};
         struct iovec again[] = {{theirs + 100, 33}, {theirs + 300, 1}, {theirs + page_bytes, 62}};
         memset(back, 0, sizeof(back));
-        assert_int_equal(tug_cma_read_pieces(child, (struct tug_cma_pieces){&all, 1},
-                                             (struct tug_cma_pieces){again, 3}),
+        assert_int_equal(tug_cma_read_pieces(child, &(struct tug_cma_pieces){&all, 1},
+                                             &(struct tug_cma_pieces){again, 3}),
                          0);
         assert_memory_equal(from, back, sizeof(from));
     }
     at_most = 0;
     struct iovec here = {from, 4}, nowhere = {NULL, 4};
-    assert_int_equal(tug_cma_write_pieces(child, (struct tug_cma_pieces){&here, 1},
-                                          (struct tug_cma_pieces){&nowhere, 1}),
+    assert_int_equal(tug_cma_write_pieces(child, &(struct tug_cma_pieces){&here, 1},
+                                          &(struct tug_cma_pieces){&nowhere, 1}),
                      TUG_ERR_RANGE);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/copy.h"
 #include "base/log.h"
+#include "base/system_page.h"
 #include "transport/tcp/private.h"
 
 #define RECEIVES 4u        /* in one look at a link */
@@ -21,6 +22,17 @@
 static void mind(struct tug_tcp_link *link) {
     if (errno != EAGAIN && errno != EWOULDBLOCK)
         link->broken = true;
+}
+
+/* The kernel does not get at memory that the program has protected (EFAULT). An access of this
+ * thread's own faults as the program expects, and changes nothing. */
+static void access_pages(void *memory, size_t bytes, bool writes) {
+    const uintptr_t first = (uintptr_t)memory, behind = first + bytes;
+    for (uintptr_t at = first; at < behind; at = tug_page_up(at + 1))
+        if (writes)
+            (void)__atomic_fetch_or((unsigned char *)at, 0, __ATOMIC_RELAXED);
+        else
+            (void)*(volatile unsigned char *)at;
 }
 
 /* ---- going ---- */
@@ -39,10 +51,14 @@ static ssize_t send_parts(int socket, struct iovec *parts, size_t nparts) {
 
 /* Sends bytes by a connection, as many as it takes, and counts them. False: none. */
 static bool push(struct tug_tcp_link *link, struct iovec *parts, size_t nparts, size_t *sent) {
-    ssize_t went;
-    do
+    ssize_t went = send_parts(link->socket.number, parts, nparts);
+    for (bool tried = false; went < 0 && (errno == EINTR || (errno == EFAULT && !tried));) {
+        const bool fault = errno == EFAULT;
+        for (size_t i = 0; fault && i < nparts; i++)
+            access_pages(parts[i].iov_base, parts[i].iov_len, false);
+        tried |= fault;
         went = send_parts(link->socket.number, parts, nparts);
-    while (went < 0 && errno == EINTR);
+    }
     if (went < 0)
         mind(link);
     else
@@ -123,10 +139,13 @@ bool tug_tcp_link_put(struct tug_tcp_link *link, struct tug_wire *wire, uint32_t
 
 /* Bytes that came, 0: none are there, or the link has broken. */
 static size_t get(struct tug_tcp_link *link, void *memory, size_t room) {
-    ssize_t came;
-    do
+    ssize_t came = recv(link->socket.number, memory, room, MSG_DONTWAIT);
+    for (bool tried = false; came < 0 && (errno == EINTR || (errno == EFAULT && !tried));) {
+        tried |= errno == EFAULT;
+        if (errno == EFAULT)
+            access_pages(memory, room, true);
         came = recv(link->socket.number, memory, room, MSG_DONTWAIT);
-    while (came < 0 && errno == EINTR);
+    }
     if (came > 0)
         return (size_t)came;
     if (came == 0)

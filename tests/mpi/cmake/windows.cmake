@@ -188,6 +188,10 @@ tug_mpi_test(rma_nothing RANKS 1 3 WAYS tug)
 tug_mpi_test(rma_nothing RANKS 2 NODES emulated WAYS tug)
 tug_mpi_test(rma_nothing RANKS 2 NODES tcp WAYS packet)
 
+# Windows in pages that the program protects.
+tug_mpi_test(rma_protected RANKS 2 WAYS host tug packet off)
+tug_mpi_test(rma_protected RANKS 2 NODES tcp WAYS packet)
+
 # Which lane a window gets: the argument names it, none for the host alone.
 tug_mpi_test(lanes ARGS direct WAYS tug)
 tug_mpi_test(lanes ARGS none RANKS 1 2 3 WAYS host off)
