@@ -3,6 +3,7 @@
 
 #include "base/settings.h"
 #include "engine/engine.h"
+#include "engine/park.h"
 #include "host/datatype.h"
 #include "host/device.h"
 #include "host/host.h"
@@ -79,20 +80,23 @@ static bool is_settled(struct tug_partitioned *one) {
     return one->settled;
 }
 
-static bool host_is_over(struct tug_partitioned *one) {
+/* The data may be here before the greeting is. In turn. */
+static bool look_at_host(struct tug_partitioned *one) {
+    const uint32_t round = atomic_load(&one->round);
     int flag = 0;
-    if (!one->settled && !is_settled(one))
-        return false;
-    if (one->request.error != MPI_SUCCESS)
-        return true;
+    if (atomic_load(&one->over) != round && one->request.error == MPI_SUCCESS &&
+        (tug_partitioned_fail(one, tug_host.Test(&one->request.host, &flag, &one->status)) || flag))
+        atomic_store(&one->over, round);
+    const bool settled = one->settled || is_settled(one);
+    return one->request.error != MPI_SUCCESS || (settled && atomic_load(&one->over) == round);
+}
+
+static bool host_is_over(struct tug_partitioned *one) {
     if (!tug_partitioned_take_turn(one))
         return false;
-    if (tug_partitioned_fail(one, tug_host.Test(&one->request.host, &flag, &one->status)) || flag) {
-        flag = 1;
-        atomic_store(&one->over, atomic_load(&one->round));
-    }
+    const bool over = look_at_host(one);
     tug_partitioned_end_turn(one);
-    return flag;
+    return over;
 }
 
 /* ---- the receiver ---- */
@@ -140,6 +144,28 @@ int tug_partitioned_arrived(struct tug_partitioned *receive, int partition, int 
     return MPI_SUCCESS;
 }
 
+/* Has all come that MPI_Parrived has told of, or could have? */
+static bool is_here(struct tug_request *request) {
+    struct tug_partitioned *receive = (struct tug_partitioned *)request;
+    const uint32_t round = atomic_load_explicit(&receive->round, memory_order_relaxed);
+    const uint32_t way = atomic_load(&receive->way);
+    if (way == TUG_WAY_HOST) {
+        struct tug_backoff backoff = {0}; /* the engine's thread has the turn, perhaps no core */
+        while (!tug_partitioned_take_turn(receive))
+            tug_backoff_relax(&backoff);
+        (void)look_at_host(receive);
+        tug_partitioned_end_turn(receive);
+    } else if (way != TUG_WAY_OPEN) {
+        receive->kind->take(receive);
+    }
+    const bool by_parts = way == TUG_WAY_PARTS;
+    const size_t sum = by_parts ? tug_partitioned_sum(receive) : 0;
+    size_t i = 0;
+    while (i * receive->their_bytes < sum && tug_partitioned_has_arrived(receive, i, round))
+        i++;
+    return (by_parts && i * receive->their_bytes >= sum) || atomic_load(&receive->over) == round;
+}
+
 bool tug_partitioned_accept(struct tug_partitioned *receive, uint64_t partitions, uint64_t bytes) {
     const uint64_t sum = tug_partitioned_sum(receive);
     if (!receive->can || partitions == 0 || partitions > sum || bytes != sum / partitions ||
@@ -171,8 +197,7 @@ static bool advance(struct tug_job *job, bool *done) {
     if (atomic_load_explicit(&one->way, memory_order_relaxed) != TUG_WAY_HOST)
         moved = one->kind->advance(one, round, done);
     if (atomic_load_explicit(&one->way, memory_order_relaxed) == TUG_WAY_HOST)
-        *done = (atomic_load(&one->over) == round || host_is_over(one)) &&
-                atomic_load(&one->inside) == 0;
+        *done = host_is_over(one) && atomic_load(&one->inside) == 0;
     return moved || *done;
 }
 
@@ -232,6 +257,7 @@ static struct tug_partitioned *make(const struct tug_partitioned_call *call, MPI
     one->request.job.advance = advance;
     one->request.start = start;
     one->request.may_keep = kind->may_keep;
+    one->request.is_here = call->sends ? NULL : is_here;
     one->request.describe = describe;
     one->request.destroy = destroy;
     one->can = is_dense(call);

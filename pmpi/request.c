@@ -268,8 +268,8 @@ static bool split(struct mixed *mixed, int count, MPI_Request requests[], MPI_St
         return false;
     for (int i = 0; i < count; i++) {
         struct tug_request *request = ours(&requests[i]);
-        if (request != NULL && tug_request_is_kept(request))
-            (void)tug_request_look(request);
+        if (request != NULL)
+            tug_request_look_at(request);
         mixed->theirs[i] = in_their_place(&requests[i]);
         mixed->has_theirs |= mixed->theirs[i] != MPI_REQUEST_NULL;
     }

@@ -108,6 +108,10 @@ struct tug_request {
      * the rest of it wait until the program waits? NULL: the engine makes the first advance too. */
     bool (*may_keep)(const struct tug_request *request);
     _Atomic uint32_t keeping; /* enum tug_keeping */
+    /* Of a pending request that the program looks at: is the operation over, and only the engine
+     * has not noticed yet? May get it on. Any thread. NULL: what has come is the engine's to find.
+     */
+    bool (*is_here)(struct tug_request *request);
     /* Fills a status, which is empty, in for an operation that is over. NULL: it stays empty. */
     void (*describe)(const struct tug_request *request, MPI_Status *status);
     /* Frees the request's memory; the program's handle is gone already. Requests that end once:
@@ -168,6 +172,9 @@ void tug_request_poll(struct tug_request *request);
  * on. A peer may wait for a message of the host's before it takes part, and a program that calls
  * MPI_Test for ours alone makes no other call. */
 void tug_request_look_in_vain(void);
+
+/* The same for one request of an array, for which the caller polls the engine itself. */
+void tug_request_look_at(struct tug_request *request);
 
 /* A run that is kept is the engine's from now on, unless it completes at once, or, for a patient
  * caller, within a moment. True: it was not kept, or has completed. */

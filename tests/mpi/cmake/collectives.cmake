@@ -238,6 +238,10 @@ tug_mpi_test(part_mixed.mine ARGS mine RANKS 2 NODES one emulated tcp WAYS tug)
 tug_mpi_test(part_mixed.mine ARGS mine RANKS 4 NODES tcp WAYS tug)
 tug_mpi_test(part_mixed.thread ARGS mine RANKS 2 NODES one tcp WAYS tug ENV TUGBOAT_PROGRESS=thread)
 tug_mpi_test(part_mixed.caller ARGS mine RANKS 2 NODES one tcp WAYS tug ENV TUGBOAT_PROGRESS=caller)
+# MPI_Test is right about what MPI_Parrived has told of.
+tug_mpi_test(part_tests RANKS 2 NODES one tcp TIMEOUT 120)
+tug_mpi_test(part_tests.thread RANKS 2 NODES one tcp WAYS tug TIMEOUT 120 ENV TUGBOAT_PROGRESS=thread)
+tug_mpi_test(part_tests.caller RANKS 2 NODES one tcp WAYS tug TIMEOUT 120 ENV TUGBOAT_PROGRESS=caller)
 # ranks that differ: it is the host's on both
 set(mixed $<TARGET_FILE:mpi_part_mixed>)
 tug_mpi_test(part_mixed.other RANKS 1 WAYS tug ARGS apart : -n 1 -env TUGBOAT_PARTITIONED off ${mixed} apart)
