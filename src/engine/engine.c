@@ -61,6 +61,8 @@ int tug_engine_start(const struct tug_engine_config *config) {
             tug_ring_fini(&engine->ring);
             return error;
         }
+    } else {
+        tug_membarrier_register();
     }
     running = true;
     return 0;

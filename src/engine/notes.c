@@ -374,14 +374,14 @@ void tug_notes_announce(void) {
 }
 
 int64_t tug_notes_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_ns) {
-    const uint64_t now = tug_clock_ns();
     /* seq_cst, before the look that follows: pairs with tug_notes_announce */
     if (!(atomic_fetch_or(&tug_notes_wanted, who) & who))
-        sleeper->told_since = now;
-    const bool others = atomic_load(&open_books) & ~bit_of(tug_notebook);
-    const bool settled = now - sleeper->told_since >= TUG_TICK_NS ||
-                         !others; /* who gets one first fences, in open_book */
-    return settled || (limit_ns >= 0 && limit_ns < TUG_TICK_NS) ? limit_ns : TUG_TICK_NS;
+        tug_stand_begin(&sleeper->told);
+    /* a thread that gets its first notebook fences, in open_book */
+    if (!(atomic_load(&open_books) & ~bit_of(tug_notebook)))
+        return limit_ns;
+    tug_stand_fence(&sleeper->told);
+    return tug_stand_limit(&sleeper->told, limit_ns);
 }
 
 static void execute_all(void *room) {

@@ -20,12 +20,13 @@
  * be gathered: it goes with the next beat, when a transport has enough of it, or when it is asked
  * for.
  *
- * Who sleeps longer than a beat, the driver or the offload thread, sets its bit in
- * tug_notes_wanted before it looks at the notebooks for the last time, and who has written a note
- * looks at these bits. That would be Dekker's way if the writer fenced its store from its load,
- * which costs it as much as the note. It does not: a store stays out of sight for a moment only,
- * and the first sleep after the bit was set is timed. Once it is over, every note that did not see
- * the bit is seen. tests/model/notes.pml checks that.
+ * A thread that sleeps longer than a beat, the driver or the offload thread, sets its bit in
+ * tug_notes_wanted before it looks at the notebooks for the last time, and a thread that has
+ * written a note looks at these bits. That would be Dekker's way if the writer fenced its store
+ * from its load, which costs it as much as the note. It does not. The first sleep after the bit was
+ * set is timed; then the sleeper makes the fence for all writers (base/membarrier.h), and looks
+ * once more. A note that was written before the fence is seen by that look, and the writer of a
+ * later one sees the bit. tests/model/notes.pml checks that.
  *
  * Operations of a thread that are all alike, one-sided reads or writes of the same length in the
  * same memory, need no note each: they join its *company*, a ring in its notebook of what they

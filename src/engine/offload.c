@@ -364,6 +364,7 @@ static void *offload_main(void *argument) {
     ask_for_prompt_wakes();
     atomic_store(&engine->begun, true);
     tug_bell_ring(&engine->waiters.others, false);
+    tug_membarrier_register(); /* here, where nobody waits for it */
     while (!atomic_load(&engine->stopping)) {
         drive_if_deserted(engine, &beat.seen);
         tug_attend(engine, &beat.attention, &beat.seen);

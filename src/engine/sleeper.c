@@ -2,25 +2,15 @@
 
 #include <sched.h>
 
-#include "base/clock.h"
-#include "engine/plan.h"
-
-/* If the word is as it was, its S has been set all the time: who clears it counts on. */
+/* If the word is as it was, its S has been set all the time: a ringer that clears it counts on. */
 static void stand(struct tug_sleeper *sleeper, struct tug_bell *bell, uint32_t key) {
-    if (sleeper->stands_at == bell && sleeper->stands_with == key)
+    if (sleeper->stands_at == bell && sleeper->stands_with == key) {
+        tug_stand_fence(&sleeper->stand);
         return;
+    }
     sleeper->stands_at = bell;
     sleeper->stands_with = key;
-    sleeper->stands_since = tug_clock_ns();
-}
-
-/* How long it may sleep there at most. */
-static int64_t limit_there(const struct tug_sleeper *sleeper, const struct tug_prepared *prepared,
-                           int64_t limit_ns) {
-    if (!prepared->shared || (limit_ns >= 0 && limit_ns < TUG_TICK_NS) ||
-        tug_clock_ns() - sleeper->stands_since >= TUG_TICK_NS)
-        return limit_ns;
-    return TUG_TICK_NS;
+    tug_stand_begin(&sleeper->stand);
 }
 
 struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper, struct tug_bell *bell,
@@ -40,8 +30,9 @@ bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *p
                        int64_t limit_ns) {
     bool news = false;
     if (!watch || prepared->bell != &sleeper->own || !tug_lookout_useful(&sleeper->lookout)) {
-        tug_bell_wait(prepared->bell, prepared->key, limit_there(sleeper, prepared, limit_ns),
-                      prepared->shared);
+        if (prepared->shared)
+            limit_ns = tug_stand_limit(&sleeper->stand, limit_ns);
+        tug_bell_wait(prepared->bell, prepared->key, limit_ns, prepared->shared);
         return false;
     }
     /* seq_cst, Dekker: pairs with the ringer, who changes the word and then reads this */

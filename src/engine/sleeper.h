@@ -18,12 +18,14 @@
  * To sleep: prepare; with services or jobs out, have them ring (tug_sleeper_watch); look once more
  * at everything; sleep. To wake: change what that look is for, seq_cst; ring.
  *
- * Peers who ring a bell of the node may leave out the fence between the change and the look at the
- * bell, which costs them as much as a short message: it waits until the line with the change is
- * theirs. Their change stays out of sight for a moment only. So the first sleep on such a bell is
- * timed, TUG_TICK_NS, and then everything is looked at again: a change whose writer looked at the
- * bell before the sleeper stood there is in sight by then, and later writers ring. It counts as one
- * stand as long as nobody has rung. tests/model/unfenced.pml checks that.
+ * A peer that rings a bell of the node may leave out the fence between its change and its look at
+ * the bell: the fence costs as much as a short message, since it waits until the peer has the cache
+ * line of the change. The sleeper executes the fence for all its peers instead (base/membarrier.h),
+ * but not before each sleep. Its first sleep at such a bell is timed, TUG_TICK_NS. If nobody has rung
+ * by then it stands there still: it makes the fence, looks at everything again, and sleeps without
+ * the limit. A change made before the fence is seen by that look; the peer of a later one sees the
+ * sleeper's mark at the bell, and rings. Where the kernel refuses the fence the time of the first
+ * sleep takes its place. tests/model/unfenced.pml checks both.
  */
 #ifndef TUG_ENGINE_SLEEPER_H
 #define TUG_ENGINE_SLEEPER_H
@@ -32,9 +34,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+#include "base/membarrier.h"
 #include "base/trace.h"
 #include "engine/lookout.h"
 #include "engine/park.h"
+#include "engine/plan.h"
+
+/* A mark that a sleeper has set for writers without a fence, and that nobody has taken since. */
+struct tug_stand {
+    uint64_t since_ns; /* CLOCK_MONOTONIC */
+    bool fenced;       /* the writers have executed a fence since: whatever they do next, they see
+                          the mark */
+};
 
 struct tug_sleeper {
     struct tug_bell own;
@@ -43,11 +55,29 @@ struct tug_sleeper {
     struct tug_lookout lookout;  /* sleeps on its own bell are here while anything is watched */
     struct tug_bell *stands_at;  /* the shared bell that it stood at last, */
     uint32_t stands_with;        /* with this key, */
-    uint64_t stands_since;       /* since then (CLOCK_MONOTONIC, ns) */
-    uint64_t told_since; /* its bit of tug_notes_wanted is set since (CLOCK_MONOTONIC, ns) */
+    struct tug_stand stand;      /* since then */
+    struct tug_stand told;       /* since its bit of tug_notes_wanted is set */
     _Atomic bool out;    /* it is in the lookout, or about to be: ringing the bell alone
                             does not wake it */
 };
+
+/* The mark has just been set. */
+static inline void tug_stand_begin(struct tug_stand *stand) {
+    *stand = (struct tug_stand){.since_ns = tug_clock_ns()};
+}
+
+/* The mark is still there. Call before the look that precedes a sleep. */
+static inline void tug_stand_fence(struct tug_stand *stand) {
+    if (stand->fenced || tug_clock_ns() - stand->since_ns < TUG_TICK_NS)
+        return;
+    tug_membarrier();
+    stand->fenced = true;
+}
+
+/* How long to sleep at most, where limit_ns (< 0: none) would do but for writers without a fence. */
+static inline int64_t tug_stand_limit(const struct tug_stand *stand, int64_t limit_ns) {
+    return stand->fenced || (limit_ns >= 0 && limit_ns < TUG_TICK_NS) ? limit_ns : TUG_TICK_NS;
+}
 
 /* Where it is about to sleep: a bell that was chosen and prepared. */
 struct tug_prepared {

@@ -5,13 +5,17 @@
  * reads, by a load that may be ahead of it, whether somebody sleeps who wants to be told. A DRIVER takes the
  * baton, executes what it sees, and sleeps, or puts the baton down without another look. A POSTER takes it
  * for a moment and looks at nothing. The offload thread looks at each beat while something is out, and
- * sleeps deep when nothing is. A sleep that follows the sleeper's word at once is timed: when the time is
- * over, every store that was made before the word has become visible; later ones come behind it, and their
- * writer sees the word.
+ * sleeps deep when nothing is. A sleep that follows the sleeper's word at once is timed. When the time is over
+ * and the word is still there, the sleeper makes a fence for the writer (membarrier), looks again, and sleeps
+ * without a limit: all notes of before are seen, and the writer of a later one sees the word.
+ *
+ * TIME: the kernel refuses the fence. When the time is over, every store that was made before the word has
+ * become visible by itself.
  *
  * Property: in the end every note has been executed, with no further call by the writer. Broken variants, to
  * be found wrong: SILENT (nobody is told: as it was), UNBOUNDED (the first sleep after the word is not
- * timed), DRIVER_ONLY and OFFLOAD_ONLY (only that one is told).
+ * timed), DRIVER_ONLY and OFFLOAD_ONLY (only that one is told), NO_FENCE (there is no fence, and stores take
+ * as long as they like).
  */
 #ifndef NOTES
 #define NOTES 2
@@ -24,7 +28,8 @@ byte written, executed;  /* visible; a note is one step */
 byte buffered;           /* stores on their way */
 byte before[2];          /* of them, those made before the sleeper's word */
 bit word[2];             /* the sleeper wants to be told */
-bit settled[2];          /* since its word a timed sleep has run its time */
+bit timed[2];            /* since its word a timed sleep has run its time, */
+bit settled[2];          /* and the notes from before are visible */
 bit s[2], rung[2], asleep[2];
 bit baton;
 bit out;                 /* something is outstanding */
@@ -74,10 +79,20 @@ inline give_word(who)
 {
     atomic {
         if
-        :: !word[who] -> word[who] = 1; before[who] = buffered; settled[who] = 0
+        :: !word[who] -> word[who] = 1; before[who] = buffered; timed[who] = 0; settled[who] = 0
+        :: else
+        fi
+    };
+#ifndef NO_FENCE
+    atomic { /* tug_stand_fence() */
+        if
+        :: timed[who] && !settled[who] -> drain(); settled[who] = 1
         :: else
         fi
     }
+#else
+    settled[who] = timed[who]
+#endif
 }
 
 inline sleep(who)
@@ -92,7 +107,11 @@ end_asleep:
     if
     :: !asleep[who]
 #ifndef UNBOUNDED
+#ifdef TIME
     :: atomic { asleep[who] && !settled[who] && before[who] == 0 -> asleep[who] = 0; settled[who] = 1 }
+#else
+    :: atomic { asleep[who] && !settled[who] -> asleep[who] = 0; timed[who] = 1 }
+#endif
 #endif
     fi
 }

@@ -3,13 +3,18 @@
  *
  * A WRITER makes CHANGES changes, each by a plain store, which stays in its store buffer for a while, and then
  * looks at the bell, by a load that may be ahead of it. Only if it sees S it rings, which drains the buffer.
- * Two sleepers of a process stand at the bell, look, and sleep. The first sleep of a stand is timed: when the
- * time is over, every store that was made before the stand began has become visible. A stand lasts as long as
- * the word is as it was. A sleeper may walk away for good, as who drives does when its own wait is over; the
- * other, the offload thread, stays.
+ * Two sleepers of a process stand at the bell, look, and sleep. The first sleep of a stand is timed. A sleeper
+ * that stands there still when the time is over makes a fence for the writer (membarrier), which makes all
+ * its stores visible, looks again, and sleeps without a limit. A stand lasts as long as the word is as it was.
+ * A sleeper may walk away for good, as the thread that drives does when its own wait is over; the other, the
+ * offload thread, stays.
+ *
+ * TIME: the kernel refuses the fence. When the time is over, every store that was made before the stand
+ * began has become visible by itself.
  *
  * Property: in the end every change has been seen, with no further call by the writer. Broken variants, to be
- * found wrong: UNBOUNDED (no sleep is timed), ONCE (a stand does not end when the bell is rung).
+ * found wrong: UNBOUNDED (no sleep is timed), ONCE (a stand does not end when the bell is rung), NO_FENCE (there
+ * is no fence, and stores take as long as they like), FENCE_LATE (the fence comes behind the look).
  */
 #ifndef CHANGES
 #define CHANGES 3
@@ -22,7 +27,8 @@ bit s;              /* the bell's word: S, */
 byte count;         /* and how often it was rung */
 byte key[2];        /* the word's count as the stand began */
 bit stands[2];      /* it has stood there before */
-bit settled[2];     /* since the stand began a timed sleep has run its time */
+bit timed[2];       /* since the stand began a timed sleep has run its time, */
+bit settled[2];     /* and the writer's stores from before are visible */
 bit asleep[2];
 
 inline drain()
@@ -57,11 +63,26 @@ inline prepare(who)
 #else
         :: stands[who] && key[who] == count
 #endif
-        :: else -> before[who] = buffered; settled[who] = 0
+        :: else -> before[who] = buffered; timed[who] = 0; settled[who] = 0
         fi;
         stands[who] = 1;
         key[who] = count
     }
+}
+
+/* tug_stand_fence() */
+inline fence(who)
+{
+#ifndef NO_FENCE
+    atomic {
+        if
+        :: timed[who] && !settled[who] -> drain(); settled[who] = 1
+        :: else
+        fi
+    }
+#else
+    settled[who] = timed[who]
+#endif
 }
 
 inline sleep(who)
@@ -76,7 +97,11 @@ end_asleep:
     if
     :: !asleep[who]
 #ifndef UNBOUNDED
+#ifdef TIME
     :: atomic { asleep[who] && !settled[who] && before[who] == 0 -> asleep[who] = 0; settled[who] = 1 }
+#else
+    :: atomic { asleep[who] && !settled[who] -> asleep[who] = 0; timed[who] = 1 }
+#endif
 #endif
     fi
 }
@@ -87,7 +112,13 @@ active [2] proctype sleeper()
     byte who = _pid - 1; /* the store buffer is process 0 */
     do
     :: prepare(who);
+#ifndef FENCE_LATE
+       fence(who);
+#endif
        atomic { moved = (seen != visible); seen = visible };
+#ifdef FENCE_LATE
+       fence(who);
+#endif
        if
        :: moved
        :: else ->
