@@ -133,6 +133,8 @@ tug_mpi_test(pcoll_random.threads ARGS persistent 60 threads RANKS 3 WAYS tug TI
 tug_mpi_test(pcoll_random ARGS persistent 40 RANKS 2 NODES tcp WAYS tug TIMEOUT 120 ENV CHECK_SEED=12)
 tug_mpi_test(pcoll_random.blocking ARGS blocking 40 RANKS 2 3 4 TIMEOUT 120
     ENV CHECK_SEED=12 TUGBOAT_COLLECTIVES=on)
+tug_mpi_test(pcoll_random.blocking.101 ARGS blocking 60 RANKS 3 NODES tcp TIMEOUT 120
+    ENV CHECK_SEED=101 TUGBOAT_COLLECTIVES=on)
 
 # Between nodes, by the library's own operations where there is a network, else by the host's messages.
 tug_mpi_test(pcoll_far RANKS 2 WAYS host tug off)
