@@ -32,6 +32,7 @@ static const struct {
     {"process_vm_writev", SYS_process_vm_writev}, {"sched_setattr", SYS_sched_setattr},
     {"timerfd_create", SYS_timerfd_create},       {"eventfd2", SYS_eventfd2},
     {"epoll_create1", SYS_epoll_create1},         {"sched_setaffinity", SYS_sched_setaffinity},
+    {"membarrier", SYS_membarrier},
 };
 
 /* -1: unknown. */

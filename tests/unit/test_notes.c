@@ -1,4 +1,8 @@
 /* Notes: written by their threads, executed by whoever drives, in which order, and when. */
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "engine/private.h"
 #include "engine_fixture.h"
 
@@ -639,6 +643,51 @@ static void a_note_that_comes_late_is_executed(void **state) {
     }
 }
 
+/* ---- the writers' fence ---- */
+
+static _Atomic unsigned fences;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...) {
+    long a[6];
+    va_list rest;
+    va_start(rest, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(rest, long);
+    va_end(rest);
+    if (number == SYS_membarrier && a[0] == TUG_MEMBARRIER_GLOBAL_EXPEDITED)
+        atomic_fetch_add(&fences, 1);
+    return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+static void a_mark_that_is_left_alone_is_fenced_once(void **state) {
+    (void)state;
+    struct tug_stand stand;
+    tug_stand_begin(&stand);
+    assert_int_equal(tug_stand_limit(&stand, -1), TUG_TICK_NS);
+    assert_int_equal(tug_stand_limit(&stand, 10), 10);
+    stand.since_ns = tug_clock_ns() - TUG_TICK_NS;
+    atomic_store(&fences, 0);
+    tug_stand_fence(&stand);
+    tug_stand_fence(&stand);
+    assert_int_equal(atomic_load(&fences), 1);
+    assert_int_equal(tug_stand_limit(&stand, -1), -1);
+    tug_stand_begin(&stand);
+    assert_int_equal(tug_stand_limit(&stand, -1), TUG_TICK_NS);
+}
+
+/* The offload thread has a writer beside it, and nothing to do. */
+static void a_deep_sleep_is_fenced(void **state) {
+    (void)state;
+    atomic_store(&fences, 0);
+    assert_true(note(1));
+    tug_notes_settle();
+    for (int i = 0; i < 1000 && atomic_load(&fences) == 0; i++)
+        usleep(10000);
+    assert_true(atomic_load(&fences) > 0);
+}
+
 static int start_thread(void **state) {
     (void)state;
     executed = 0;
@@ -682,6 +731,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(company_that_nobody_asks_for_is_executed, start_offload,
                                         stop),
         cmocka_unit_test_setup_teardown(none_where_callers_may_not_drive, start_thread, stop),
+        cmocka_unit_test(a_mark_that_is_left_alone_is_fenced_once),
+        cmocka_unit_test_setup_teardown(a_deep_sleep_is_fenced, start_offload, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

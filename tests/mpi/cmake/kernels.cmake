@@ -2,7 +2,7 @@
 # come as fast, and data are right by the ways that are left.
 set(refused --refuse $<TARGET_FILE:refuse> --refused)
 set(old_kernel ENOSYS:epoll_pwait2)
-set(container EPERM:epoll_pwait2,getrandom,memfd_create,process_vm_readv,process_vm_writev,sched_setattr)
+set(container EPERM:epoll_pwait2,getrandom,membarrier,memfd_create,process_vm_readv,process_vm_writev,sched_setattr)
 if(TARGET tugboat)
     tug_mpi_test(llcl_passive.refused RANKS 2 NODES tcp WAYS host OPTIONS ${refused} ${old_kernel}
         LABELS llcl)
