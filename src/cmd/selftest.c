@@ -2,9 +2,10 @@
  * `tugboat selftest`: is this installation sound, and what will it do on this machine?
  *
  * First what can be seen without MPI; then small jobs of our own under a launcher, on the host MPI
- * alone, where its defects show, and under the library, where they must not. Every check is a line,
- * the last line is the verdict. Nothing is written and nothing is left running: a job that does not
- * end is killed.
+ * alone, where its defects show, and under the library, which heals them or is said not to. Every
+ * check is a line, the last line is the verdict. Without a launcher all that is done for each host
+ * that is installed. Nothing is written and nothing is left running: a job that does not end is
+ * killed.
  */
 #include "cmd/selftest.h"
 
@@ -64,14 +65,14 @@ __attribute__((format(printf, 3, 4))) static void tell(enum verdict verdict, con
 void tug_findings_print(FILE *out, const struct tug_findings *f) {
     fprintf(out, "tugboat-selftest %d %d %d %d %d %d %d %d %d %d %.3f %s\n", f->ranks, f->nodes,
             f->node_ranks, f->node_cpus, f->preloaded, f->multiple, f->unaligned, f->unsigned_max,
-            f->neighbours, (int)f->farewell, f->passive_us, f->lane);
+            f->mixed, (int)f->farewell, f->passive_us, f->lane);
 }
 
 bool tug_findings_read(const char *line, struct tug_findings *f) {
     int farewell;
     if (sscanf(line, FORMAT, &f->ranks, &f->nodes, &f->node_ranks, &f->node_cpus, &f->preloaded,
-               &f->multiple, &f->unaligned, &f->unsigned_max, &f->neighbours, &farewell,
-               &f->passive_us, f->lane) != 12)
+               &f->multiple, &f->unaligned, &f->unsigned_max, &f->mixed, &farewell, &f->passive_us,
+               f->lane) != 12)
         return false;
     f->farewell = (enum tug_farewell)farewell;
     return true;
@@ -178,7 +179,7 @@ static void check_device(void) {
 /* ---- the job ---- */
 
 struct job {
-    char **launcher; /* as the user gave it */
+    char **launcher; /* and its arguments */
     int nlauncher;
     bool under_tug;
     const char *kind;                          /* the first that is tried; NULL: findings */
@@ -197,32 +198,20 @@ static bool find_self(const struct job *job, char self[PATH_MAX]) {
            tug_library_preload(library) == 0;
 }
 
-/* In the child: becomes the launcher. If the user has named none, this is the first of the usual
- * names that exists. */
+/* In the child: becomes the launcher. */
 static void become(const struct job *job) {
-    static char command[] = "selftest", rank[] = RANK_OPTION, option[] = "-n", two[] = "2";
+    static char command[] = "selftest", rank[] = RANK_OPTION;
     char self[PATH_MAX];
     char **arguments = calloc((size_t)job->nlauncher + 8, sizeof *arguments);
     if (arguments == NULL || !find_self(job, self))
         _exit(TUG_EXIT_FAILED);
-    int n = job->nlauncher;
+    const int n = job->nlauncher;
     memcpy((void *)arguments, (void *)job->launcher, (size_t)n * sizeof *arguments);
-    if (n == 0) {
-        arguments[1] = option;
-        arguments[2] = two;
-        n = 3;
-    }
     arguments[n] = self;
     arguments[n + 1] = command;
     arguments[n + 2] = rank;
     arguments[n + 3] = job->kind != NULL ? strdup(job->kind) : NULL;
-    if (job->nlauncher > 0)
-        execvp(arguments[0], arguments);
-    const char *const *names = tug_mpi_launchers(tug_mpi_own);
-    for (; job->nlauncher == 0 && *names != NULL; names++) {
-        arguments[0] = strdup(*names);
-        execvp(*names, arguments);
-    }
+    execvp(arguments[0], arguments);
     _exit(TUG_EXIT_NOT_FOUND);
 }
 
@@ -306,7 +295,7 @@ static bool find_all(char **launcher, int n, bool under_tug, struct tug_findings
     else if (found > 1)
         tell(BAD, what, "it starts single processes instead of a job: is it another MPI's?");
     else if (WIFEXITED(status) && WEXITSTATUS(status) == TUG_EXIT_NOT_FOUND)
-        tell(BAD, what, "%s is not found", n > 0 ? launcher[0] : "the host MPI's mpiexec");
+        tell(BAD, what, "%s is not found", launcher[0]);
     else if (status == 0)
         tell(BAD, what, "no rank reports anything");
     else
@@ -324,7 +313,7 @@ static const char *const kind_names[] = {
 
 struct kinds {
     enum tug_kind next;
-    bool wrong[TUG_NKINDS], fatal[TUG_NKINDS];
+    int wrong, fatal; /* as bits */
 };
 
 static int take_kind(const char *line, void *into) {
@@ -332,7 +321,7 @@ static int take_kind(const char *line, void *into) {
     bool right;
     if (!tug_kind_read(line, &kinds->next, &right))
         return 0;
-    kinds->wrong[kinds->next] = !right;
+    kinds->wrong |= !right << kinds->next;
     return ++kinds->next == TUG_NKINDS;
 }
 
@@ -345,21 +334,21 @@ static void try_kinds(char **launcher, int n, bool under_tug, struct kinds *kind
         const struct job job = {launcher, n, under_tug, first, take_kind, kinds};
         run_job(&job, &status);
         if (kinds->next < TUG_NKINDS)
-            kinds->fatal[kinds->next++] = true;
+            kinds->fatal |= 1 << kinds->next++;
     }
 }
 
-/* A line that lists those of the kinds that are so, or false: there are none. */
-static bool tell_kinds(enum verdict verdict, const char *what, const char *how,
-                       const bool so[TUG_NKINDS]) {
+/* A line that lists the calls whose bits are set, or false: there are none. */
+static bool tell_calls(enum verdict verdict, const char *what, const char *how,
+                       const char *const names[], int calls) {
     char text[TEXT_BYTES] = "";
-    for (int i = 0; i < TUG_NKINDS; i++)
-        if (so[i])
+    for (int i = 0; calls >> i != 0; i++)
+        if (calls >> i & 1)
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
-                     text[0] != '\0' ? ", " : "", kind_names[i]);
-    if (text[0] != '\0')
+                     text[0] != '\0' ? ", " : "", names[i]);
+    if (calls != 0)
         tell(verdict, what, "%s: %s", how, text);
-    return text[0] != '\0';
+    return calls != 0;
 }
 
 static void judge_kinds(char **launcher, int n, bool under_tug) {
@@ -368,17 +357,37 @@ static void judge_kinds(char **launcher, int n, bool under_tug) {
     struct kinds kinds = {0};
     try_kinds(launcher, n, under_tug, &kinds);
     const bool wrong =
-        tell_kinds(verdict, what,
+        tell_calls(verdict, what,
                    "wrong data from requests that are started again, with other data in "
                    "their buffers",
-                   kinds.wrong);
-    const bool fatal =
-        tell_kinds(verdict, what, "the program does not come out of requests of", kinds.fatal);
+                   kind_names, kinds.wrong);
+    const bool fatal = tell_calls(verdict, what, "the program does not come out of requests of",
+                                  kind_names, kinds.fatal);
     if (under_tug && !wrong && !fatal)
         tell(GOOD, what, "persistent collectives and partitioned messages bring the right data");
 }
 
 /* ---- what the jobs tell ---- */
+
+static const char *const ring_names[] = {
+#define NAME(Name) "MPI_" #Name,
+    TUG_RING_CALLS(NAME)
+#undef NAME
+};
+
+/* Of the host's faults, only those of the nonblocking calls may remain. */
+static void judge_rings(int host, int tug) {
+    const int nonblocking = 1 << TUG_RING_Ineighbor_alltoall | 1 << TUG_RING_Ineighbor_alltoallv;
+    const int remaining = host & tug & nonblocking;
+    if (host == 0 && tug == 0)
+        tell(GOOD, "data", "neighbour collectives bring blocks to the right side");
+    tell_calls(GOOD, "data", "neighbours' blocks are healed, to the right side", ring_names,
+               host & ~tug);
+    tell_calls(NOTE, "data", "neighbours' blocks remain on the wrong side, as the host has them",
+               ring_names, remaining);
+    tell_calls(BAD, "data", "neighbours' blocks come to the wrong side", ring_names,
+               tug & ~remaining);
+}
 
 static void judge_host(const struct tug_findings *host) {
     tell(GOOD, "launcher", "%d rank%s on %d node%s", host->ranks, host->ranks == 1 ? "" : "s",
@@ -397,9 +406,9 @@ static void judge_host(const struct tug_findings *host) {
         tell(NOTE, "host MPI", "puts to the wrong place in windows over unaligned memory");
     if (!host->unsigned_max)
         tell(NOTE, "host MPI", "MPI_MAX of unsigned integers compares them as signed");
-    if (!host->neighbours)
-        tell(NOTE, "host MPI",
-             "neighbour collectives on a grid with a dimension of one mix up its sides");
+    tell_calls(NOTE, "host MPI",
+               "neighbours' blocks come to the wrong side of grids with a dimension of one or two",
+               ring_names, host->mixed);
     if (host->farewell != TUG_ENDS_WELL)
         tell(NOTE, "host MPI", "over TCP MPI_Finalize %s",
              host->farewell == TUG_HANGS
@@ -432,8 +441,7 @@ static void judge_tug(const struct tug_findings *host, const struct tug_findings
                            : "healed");
     if (!tug->unsigned_max && strcmp(tug->lane, "native") != 0)
         tell(BAD, "data", "MPI_MAX of unsigned integers is wrong");
-    tell(tug->neighbours ? GOOD : BAD, "data", "neighbour collectives bring blocks to the %s side",
-         tug->neighbours ? "right" : "wrong");
+    judge_rings(host->mixed, tug->mixed);
     if (tug->farewell != TUG_ENDS_WELL)
         tell(tug->farewell == TUG_IS_HEALED ? GOOD : BAD, "end of MPI", "MPI_Finalize over TCP %s",
              tug->farewell == TUG_IS_HEALED ? "is healed" : "may hang");
@@ -453,18 +461,12 @@ static void conclude(void) {
         printf("Tugboat works here.\n");
 }
 
-int tug_cmd_selftest(int argc, char **argv) {
+/* ---- hosts ---- */
+
+/* All checks, with jobs under this launcher; becomes the command for its MPI if there is one. The
+ * exit status. */
+static int test_launcher(int argc, char **argv) {
     struct tug_findings host = {0}, tug = {0};
-    if (argc == 1 && strcmp(argv[0], RANK_OPTION) == 0)
-        return tug_selftest_rank();
-    if (argc == 2 && strcmp(argv[0], RANK_OPTION) == 0)
-        return tug_selftest_kinds((enum tug_kind)atoi(argv[1]));
-    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        tug_cmd_help(stdout);
-        return 0;
-    }
-    if (argc > 0 && argv[0][0] == '-')
-        return tug_cmd_no_option("selftest", argv[0]);
     tug_command_hand_over("selftest", argc, argv);
     check_library();
     check_settings();
@@ -483,4 +485,57 @@ int tug_cmd_selftest(int argc, char **argv) {
     }
     conclude();
     return failures > 0;
+}
+
+/* The same in a process of its own, by two ranks under this launcher. */
+static int test_host(enum tug_mpi mpi, const char *launcher) {
+    const char *words[] = {launcher, "-n", "2", "--oversubscribe", "--allow-run-as-root"};
+    const int n = mpi != TUG_MPI_OPENMPI ? 3 : geteuid() != 0 ? 4 : 5;
+    int status = TUG_EXIT_FAILED << 8;
+    printf("%s, with jobs of", tug_mpi_titles[mpi]);
+    for (int i = 0; i < n; i++)
+        printf(" %s", words[i]);
+    printf("\n");
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0)
+        exit(test_launcher(n, (char **)(uintptr_t)words));
+    if (child > 0)
+        waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : TUG_EXIT_FAILED;
+}
+
+/* The worst of their exit statuses. */
+static int test_hosts(void) {
+    int ntested = 0, worst = 0;
+    for (enum tug_mpi mpi = TUG_MPI_MPICH; mpi <= TUG_MPI_OPENMPI; mpi++) {
+        char library[PATH_MAX];
+        const char *launcher = tug_mpi_find_launcher(mpi);
+        const bool served = tug_library_find_for(mpi, library, sizeof library) == 0;
+        if (launcher != NULL && (served || mpi == tug_mpi_own)) {
+            const int status = test_host(mpi, launcher);
+            worst = status > worst ? status : worst;
+            ntested++;
+        } else if (launcher != NULL) {
+            printf("%s, started by %s, is not tested: this installation has no libtugboat-%s.so\n",
+                   tug_mpi_titles[mpi], launcher, tug_mpi_names[mpi]);
+        } else if (served) {
+            printf("%s is not tested: its launcher is not found\n", tug_mpi_titles[mpi]);
+        }
+    }
+    return ntested > 0 ? worst : test_host(tug_mpi_own, "mpiexec");
+}
+
+int tug_cmd_selftest(int argc, char **argv) {
+    if (argc == 1 && strcmp(argv[0], RANK_OPTION) == 0)
+        return tug_selftest_rank();
+    if (argc == 2 && strcmp(argv[0], RANK_OPTION) == 0)
+        return tug_selftest_kinds((enum tug_kind)atoi(argv[1]));
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        tug_cmd_help(stdout);
+        return 0;
+    }
+    if (argc > 0 && argv[0][0] == '-')
+        return tug_cmd_no_option("selftest", argv[0]);
+    return argc > 0 ? test_launcher(argc, argv) : test_hosts();
 }

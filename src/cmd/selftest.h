@@ -21,11 +21,27 @@ struct tug_findings {
     int multiple;     /* MPI_THREAD_MULTIPLE is granted */
     int unaligned;    /* puts into a window over memory aligned to nothing arrive */
     int unsigned_max; /* MPI_MAX of unsigned integers is right */
-    int neighbours;   /* MPI_Neighbor_alltoallv keeps the sides of a ring of one rank apart */
+    int mixed;        /* of TUG_RING_CALLS, as bits: they mix up the sides of a ring */
     /* in MPI_Finalize, see host/farewell.h; TUG_HANGS is seen from outside */
     enum tug_farewell { TUG_ENDS_WELL, TUG_MAY_HANG, TUG_HANGS, TUG_IS_HEALED } farewell;
     double passive_us; /* a lock-put-unlock on a rank that computes; 0: there is only one rank */
     char lane[TUG_FINDINGS_LANE]; /* of a window of MPI_Win_allocate; "host": not taken */
+};
+
+/* The calls that are tried on rings. */
+#define TUG_RING_CALLS(X)                                                                          \
+    X(Neighbor_alltoall)                                                                           \
+    X(Neighbor_alltoallv)                                                                          \
+    X(Ineighbor_alltoall)                                                                          \
+    X(Ineighbor_alltoallv)                                                                         \
+    X(Neighbor_alltoall_init)                                                                      \
+    X(Neighbor_alltoallv_init)
+
+enum tug_ring_call {
+#define TUG_RING(Name) TUG_RING_##Name,
+    TUG_RING_CALLS(TUG_RING)
+#undef TUG_RING
+        TUG_NRING_CALLS
 };
 
 void tug_findings_print(FILE *out, const struct tug_findings *findings);

@@ -35,7 +35,6 @@
     X(Comm_size)                                                                                   \
     X(Comm_split_type)                                                                             \
     X(Cart_create)                                                                                 \
-    X(Neighbor_alltoallv)                                                                          \
     X(Comm_free)                                                                                   \
     X(Allreduce)                                                                                   \
     X(Barrier)                                                                                     \
@@ -74,6 +73,7 @@
 static struct mpi {
 #define POINTER(Name) __typeof__(MPI_##Name) *Name;
     CALLS(POINTER)
+    TUG_RING_CALLS(POINTER)
     NEWER_CALLS(POINTER)
 } mpi;
 
@@ -119,6 +119,7 @@ static bool look_up(int *preloaded) {
         complete = mpi.Name != NULL;                                                               \
     }
     CALLS(FIND)
+    TUG_RING_CALLS(FIND)
 #define FIND_NEWER(Name) *(void **)&mpi.Name = look_up_call(library, host, #Name);
     if (complete) {
         NEWER_CALLS(FIND_NEWER)
@@ -182,15 +183,50 @@ static int try_unsigned_max(MPI_Win win, uint32_t *word) {
     return everywhere(*word == large);
 }
 
-/* On a ring of one rank what goes to one side comes from the other. */
+/* One exchange on a ring where `other` is the neighbour on both sides: what it sends to one side
+ * comes from the other. */
+static bool is_ring_right(MPI_Comm ring, int other, enum tug_ring_call call) {
+    static const int counts[2] = {1, 1}, places[2] = {0, 1};
+    const int out[2] = {2 * rank, 2 * rank + 1};
+    int in[2] = {-1, -1};
+    MPI_Request request = MPI_REQUEST_NULL;
+#define EQUAL out, 1, MPI_INT, in, 1, MPI_INT, ring
+#define VARIED out, counts, places, MPI_INT, in, counts, places, MPI_INT, ring
+    if (call == TUG_RING_Neighbor_alltoall)
+        mpi.Neighbor_alltoall(EQUAL);
+    else if (call == TUG_RING_Neighbor_alltoallv)
+        mpi.Neighbor_alltoallv(VARIED);
+    else if (call == TUG_RING_Ineighbor_alltoall)
+        mpi.Ineighbor_alltoall(EQUAL, &request);
+    else if (call == TUG_RING_Ineighbor_alltoallv)
+        mpi.Ineighbor_alltoallv(VARIED, &request);
+    else if (call == TUG_RING_Neighbor_alltoall_init)
+        mpi.Neighbor_alltoall_init(EQUAL, MPI_INFO_NULL, &request);
+    else
+        mpi.Neighbor_alltoallv_init(VARIED, MPI_INFO_NULL, &request);
+    if (call >= TUG_RING_Neighbor_alltoall_init)
+        mpi.Start(&request);
+    mpi.Wait(&request, MPI_STATUS_IGNORE);
+    if (request != MPI_REQUEST_NULL)
+        mpi.Request_free(&request);
+    return in[0] == 2 * other + 1 && in[1] == 2 * other;
+}
+
 static int try_neighbours(void) {
-    const int one = 1, counts[2] = {1, 1}, places[2] = {0, 1}, out[2] = {1, 2};
-    int in[2] = {0, 0};
-    MPI_Comm ring;
-    mpi.Cart_create(MPI_COMM_SELF, 1, &one, &one, 0, &ring);
-    mpi.Neighbor_alltoallv(out, counts, places, MPI_INT, in, counts, places, MPI_INT, ring);
-    mpi.Comm_free(&ring);
-    return everywhere(in[0] == out[1] && in[1] == out[0]);
+    const int periodic = 1;
+    int mixed = 0;
+    for (int n = 1; n <= 2 && n <= nranks; n++) {
+        MPI_Comm ring;
+        mpi.Cart_create(n == 1 ? MPI_COMM_SELF : MPI_COMM_WORLD, 1, &n, &periodic, 0, &ring);
+        if (ring == MPI_COMM_NULL)
+            continue;
+        for (enum tug_ring_call call = 0; call < TUG_NRING_CALLS; call++)
+            if (!is_ring_right(ring, n == 1 ? rank : 1 - rank, call))
+                mixed |= 1 << call;
+        mpi.Comm_free(&ring);
+    }
+    mpi.Allreduce(MPI_IN_PLACE, &mixed, 1, MPI_INT, MPI_BOR, MPI_COMM_WORLD);
+    return mixed;
 }
 
 static void nap(uint64_t ns) {
@@ -236,7 +272,7 @@ static void try_all(struct tug_findings *f) {
     uint32_t *word;
     find_shape(f);
     f->unaligned = try_unaligned();
-    f->neighbours = try_neighbours();
+    f->mixed = try_neighbours();
     mpi.Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
     find_lane(win, f->lane);
     f->unsigned_max = try_unsigned_max(win, word);

@@ -52,7 +52,7 @@ static const struct subcommand {
      tug_cmd_calibrate},
     {"selftest", "selftest [LAUNCHER [ARGUMENT...]]",
      "checks this installation within seconds: the host MPI and its faults, memory, cores, and a "
-     "job of two ranks without and with Tugboat",
+     "job of two ranks without and with Tugboat. Without LAUNCHER: for every MPI installed here",
      tug_cmd_selftest},
 };
 

@@ -78,10 +78,35 @@ for mpi in mpich openmpi; do
     [ -s "$work/$mpi.json" ] || fail "traced.$mpi: no trace"
     expect "selftest.$mpi" 0 '^Tugboat works here' timeout 100 "$tugboat" selftest "${start[@]}"
     grep -qE "^  library +ok +$lib/tugboat/libtugboat-$mpi.so\$" "$work/out" || fail "selftest.$mpi tries another library"
+    if grep -q 'host MPI .*Open MPI v4\.1\.4' "$work/out"; then
+        has "rings.$mpi" 'host MPI +note +neighbours.* wrong side .*: MPI_Ineighbor_alltoall, MPI_Ineighbor_alltoallv, MPI_Neighbor_alltoall_init, MPI_Neighbor_alltoallv_init$'
+        has "rings.$mpi" 'data +ok +neighbours.* healed.*: MPI_Neighbor_alltoall_init, MPI_Neighbor_alltoallv_init$'
+        has "rings.$mpi" 'data +note +neighbours.* remain .*: MPI_Ineighbor_alltoall, MPI_Ineighbor_alltoallv$'
+    fi
     expect "calibrate.$mpi" 0 '' timeout 100 "$tugboat" calibrate -o "$work/tuning.$mpi" "${start[@]}"
     grep -q latency_us "$work/tuning.$mpi" || fail "calibrate.$mpi writes nothing"
     expect "info.$mpi" 0 "^  for ${title[$mpi]} +$lib/tugboat/libtugboat-$mpi.so\$" "$tugboat" info
 done
+
+# without a launcher: every host, and the worst status
+expect selftest 0 '' timeout 200 "$tugboat" selftest
+for mpi in mpich openmpi; do
+    has selftest "^${title[$mpi]}, with jobs of mpi[^ ]* -n 2"
+    has selftest "^  library +ok +$lib/tugboat/libtugboat-$mpi.so\$"
+    has selftest "^  host MPI +ok +${title[$mpi]} "
+    printf '#!/bin/sh\n[ "$1" != --version ] || exec "%s" --version\nexit 1\n' "${mpiexec[$mpi]}" >"$work/mpiexec.$mpi"
+    chmod +x "$work/mpiexec.$mpi"
+    expect "selftest.worst.$mpi" 1 "^${title[$mpi]}, with jobs" env PATH="$work:$PATH" timeout 200 "$tugboat" selftest
+    has "selftest.worst.$mpi" 'launcher +FAILED'
+    has "selftest.worst.$mpi" '^Tugboat works here'
+    rm "$work/mpiexec.$mpi"
+done
+mkdir "$work/one"
+cp -r "$prefix/bin" "$lib" "$work/one"
+rm "$work/one/${lib##*/}/tugboat/libtugboat-openmpi.so"
+expect selftest.untested 0 '^Open MPI, started by mpi[^ ]*, is not tested: this installation has no libtugboat-openmpi\.so$' \
+    timeout 100 "$work/one/bin/tugboat" selftest
+has selftest.untested '^MPICH, with jobs'
 
 # opened late, as by a module of Python that is linked with it
 printf '#include <dlfcn.h>\n#include <stdio.h>\nint main(int n, char **v) { (void)n; void *d = dlopen(v[1], RTLD_NOW); if (!d) puts(dlerror()); return !d; }\n' >"$work/late.c"

@@ -26,6 +26,8 @@ absent dies 'FAILED|lost'
 if grep -q 'host MPI .*MPICH Version: 4\.0\.2' "$work/out"; then
     expect stale 0 'host MPI +note +wrong data .*: MPI_Gather_init, MPI_Scatter_init, MPI_Allgather_init$' \
         "$tugboat" selftest "$mpiexec" -n 2
+    has stale.rings 'host MPI +note +neighbours.* wrong side .*: MPI_Neighbor_alltoallv, MPI_Ineighbor_alltoallv, MPI_Neighbor_alltoallv_init$'
+    has stale.rings 'data +ok +neighbours.* healed.*: MPI_Neighbor_alltoallv, MPI_Ineighbor_alltoallv, MPI_Neighbor_alltoallv_init$'
     expect aborts 0 'host MPI +note +the program does not come out of requests of: MPI_Scatter_init$' \
         "$tugboat" selftest "$mpiexec" -n 3
     absent aborts 'FAILED|BAD TERMINATION'
@@ -35,6 +37,7 @@ expect off 0 'switched off by TUGBOAT=off' env TUGBOAT=off "$tugboat" selftest "
 absent off 'windows +ok'
 expect not-preloaded 1 'does not get into the ranks' "$tugboat" selftest env -u LD_PRELOAD "$mpiexec" -n 2
 expect not-there 1 'launcher +FAILED +no-such-launcher is not found' "$tugboat" selftest no-such-launcher
+expect no-launcher 1 'launcher +FAILED +mpiexec is not found' env PATH="$work" "$tugboat" selftest
 expect silent 1 'no rank reports anything' "$tugboat" selftest true
 expect fails 1 'the job fails' "$tugboat" selftest false
 expect setting 1 'settings +FAILED +TUGBOAT_RMA=x is not allowed' env TUGBOAT_RMA=x "$tugboat" selftest "$mpiexec" -n 2
