@@ -272,10 +272,19 @@ static void take(struct tug_partitioned *one) {
     (void)copy_ready(near_of(one));
 }
 
+/* Are board and landings where the greeting says? The call has partitions of some bytes. */
+static bool is_in_board(const struct greeting *their, uint64_t sum) {
+    const struct tug_offer *board = &their->board;
+    return their->partitions <= sum && their->landings <= TUG_LANDINGS_MOST &&
+           tug_lent_holds(board, sizeof(struct board) + their->partitions * sizeof(uint32_t)) &&
+           their->landing <= board->bytes &&
+           tug_lent_holds(board, their->landing + their->landings * sum);
+}
+
 /* The greeting has come. Can its data be had as it says? */
 static bool accept(struct near *receive) {
     const struct greeting *their = &receive->greeting;
-    return their->sender.pid != 0 &&
+    return their->sender.pid != 0 && is_in_board(their, tug_partitioned_sum(&receive->base)) &&
            (their->landings > 0 ||
             tug_cma_probe(their->sender.pid, their->sender.address, their->sender.word)) &&
            tug_partitioned_accept(&receive->base, their->partitions, their->bytes);

@@ -216,7 +216,7 @@ struct tug_offer tug_lent_offer(const void *buffer, size_t bytes) {
         };
     }
     pthread_mutex_unlock(&lock);
-    return offer.name != 0 && bytes <= offer.bytes - offer.distance ? offer : (struct tug_offer){0};
+    return offer.name != 0 && tug_lent_holds(&offer, bytes) ? offer : (struct tug_offer){0};
 }
 
 /* ---- the others' ---- */
@@ -235,8 +235,8 @@ static struct view *views; /* the one used last first */
  * all nameless files in memory) and inode say so. Nothing else is opened. */
 static bool is_offered(const struct stat *status, const struct tug_offer *offer) {
     return S_ISREG(status->st_mode) && status->st_dev == file.own.device &&
-           status->st_ino == offer->name &&
-           (uint64_t)status->st_size >= offer->offset + offer->bytes;
+           status->st_ino == offer->name && offer->offset <= (uint64_t)status->st_size &&
+           offer->bytes <= (uint64_t)status->st_size - offer->offset;
 }
 
 static int open_file(const struct tug_offer *offer, int how) {
@@ -287,7 +287,7 @@ static struct view *take_view(const struct tug_offer *offer, bool writes) {
     for (struct view **at = &views; *at != NULL; at = &(*at)->next) {
         struct view *view = *at;
         if (view->of.name != offer->name || view->of.offset != offer->offset ||
-            view->writes != writes)
+            view->of.bytes != offer->bytes || view->writes != writes)
             continue;
         *at = view->next;
         return view;
@@ -340,7 +340,7 @@ static void close_view(const struct tug_offer *offer, bool writes) {
 }
 
 unsigned char *tug_lent_open(const struct tug_offer *offer, size_t bytes) {
-    struct view *view = open_view(offer, false);
+    struct view *view = tug_lent_holds(offer, bytes) ? open_view(offer, false) : NULL;
     if (view == NULL)
         return NULL;
     /* the first run should not be the one that finds the pages */

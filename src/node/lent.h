@@ -36,6 +36,12 @@ struct tug_offer {
     uint64_t distance; /* from the beginning of the piece or block to the buffer */
 };
 
+/* Are so many bytes, from the buffer on, in the piece? Offers come from peers: the caller checks
+ * one with this before it uses the memory; tug_lent_open() does it itself. */
+static inline bool tug_lent_holds(const struct tug_offer *offer, uint64_t bytes) {
+    return offer->distance <= offer->bytes && bytes <= offer->bytes - offer->distance;
+}
+
 /* Zeroed memory, at a page; NULL where none of the kind can be had. */
 void *tug_lent_allocate(size_t bytes);
 

@@ -35,7 +35,8 @@ struct tug_node_page *tug_node_page_own(struct tug_offer *offer) {
 }
 
 struct tug_node_page *tug_node_page_open(const struct tug_offer *offer) {
-    if (offer->name == 0 || offer->lender == 0 || offer->bytes < sizeof(struct tug_node_memory))
+    if (offer->name == 0 || offer->lender == 0 ||
+        !tug_lent_holds(offer, sizeof(struct tug_node_memory)))
         return NULL;
     return (struct tug_node_page *)tug_lent_share(offer);
 }

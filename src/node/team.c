@@ -169,8 +169,8 @@ static bool is_one_node(const struct tug_team *team) {
 
 /* What a process knows of where its node is. */
 struct whereabouts {
-    char slurm[96]; /* tug_settings.slurm_address */
-    char name[96];
+    char slurm[TUG_TORUS_NAME_BYTES]; /* tug_settings.slurm_address */
+    char name[TUG_TORUS_NAME_BYTES];
 };
 
 static struct whereabouts look_around(void) {
@@ -289,9 +289,10 @@ static int map_nodes(struct tug_team *team) {
         TUG_POLITE(Ibcast, &leader, 1, MPI_UINT32_T, 0, team->node_comm);
         TUG_POLITE(Iallgather, &leader, 1, MPI_UINT32_T, node_of, 1, MPI_UINT32_T, team->comm);
     }
-    for (uint32_t r = 0; r < (uint32_t)team->nranks; r++)
-        node_of[r] = node_of[r] == r ? (uint32_t)team->nnodes++ : node_of[node_of[r]];
-    int error = tug_places_init(&team->places, (uint32_t)team->nranks, node_of);
+    team->nnodes = (int)tug_places_number(node_of, (uint32_t)team->nranks);
+    int error = TUG_ERR_PEER;
+    if (team->nnodes > 0)
+        error = tug_places_init(&team->places, (uint32_t)team->nranks, node_of);
     free(node_of);
     if (error == 0)
         error = arrange_as_set(&team->places);

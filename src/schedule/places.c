@@ -19,6 +19,16 @@ static uint32_t *block_for(struct tug_places *places, uint32_t nranks, uint32_t 
     return block;
 }
 
+uint32_t tug_places_number(uint32_t leaders[], uint32_t nranks) {
+    uint32_t nnodes = 0;
+    for (uint32_t r = 0; r < nranks; r++) {
+        if (leaders[r] > r)
+            return 0;
+        leaders[r] = leaders[r] == r ? nnodes++ : leaders[leaders[r]];
+    }
+    return nnodes;
+}
+
 int tug_places_init(struct tug_places *places, uint32_t nranks, const uint32_t *node_of) {
     uint32_t nnodes = 0;
     for (uint32_t r = 0; r < nranks; r++)

@@ -40,6 +40,10 @@ static inline uint32_t tug_places_rank(const struct tug_places *places, uint32_t
     return places->ranks[places->node_first[node] + node_rank];
 }
 
+/* Numbers the nodes by their first ranks: leaders[r], the first rank of r's node, becomes the
+ * number of the node. How many there are; 0: a rank has told of a first rank behind itself. */
+uint32_t tug_places_number(uint32_t leaders[], uint32_t nranks);
+
 /* Of the nodes of all ranks (numbered by first appearance). 0 or TUG_ERR_NO_MEMORY. */
 int tug_places_init(struct tug_places *places, uint32_t nranks, const uint32_t *node_of);
 

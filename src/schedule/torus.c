@@ -151,8 +151,10 @@ bool tug_torus_of_names(const char *const names[], uint32_t nnodes, uint32_t fol
     bool found = table != NULL && values != NULL && taken != NULL && nnodes > 1;
     uint32_t columns = 0;
     for (uint32_t node = 0; node < nnodes && found; node++) {
-        columns = read_numbers(names[node], names[0], &table[(uint64_t)node * NUMBERS_MOST]);
-        found = columns != UINT32_MAX;
+        found = memchr(names[node], '\0', TUG_TORUS_NAME_BYTES) != NULL;
+        if (found)
+            columns = read_numbers(names[node], names[0], &table[(uint64_t)node * NUMBERS_MOST]);
+        found = found && columns != UINT32_MAX;
     }
     found = found && find_axes(table, nnodes, columns, values, &torus) &&
             place_all(table, nnodes, &torus, taken, folded, position);

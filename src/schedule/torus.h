@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #define TUG_AXES_MOST 6
+#define TUG_TORUS_NAME_BYTES 96
 
 struct tug_torus {
     uint32_t naxes; /* 1 to TUG_AXES_MOST */
@@ -34,7 +35,8 @@ void tug_torus_count(const struct tug_torus *torus, uint32_t folded[3], uint32_t
 /* The torus that names tell: numbers in them that are not the same in all are coordinates, if what
  * is between the numbers is the same and the coordinates fill a grid, each place of it once. Of an
  * axis only the order of numbers counts. Two axes at least, TUG_AXES_MOST at most: one number alone
- * counts nodes, and says nothing of their network. False: they tell none, or memory ran out. */
+ * counts nodes, and says nothing of their network. Peers tell the names: one that does not end
+ * within TUG_TORUS_NAME_BYTES tells nothing. False: they tell none, or memory ran out. */
 bool tug_torus_of_names(const char *const names[], uint32_t nnodes, uint32_t folded[3],
                         uint32_t position[]);
 

@@ -35,6 +35,7 @@ struct trailing {
     struct trailing *next;
     uint32_t peer;
     bool failed;             /* the host has said so */
+    bool dropped;            /* the packet before it was no packet: no stream expects it */
     unsigned char *unwanted; /* where it is received that nobody wants; NULL: it is not */
     bool has_ended;
     bool over; /* that has been told, and what has waited for it is to be handed up */
@@ -169,6 +170,8 @@ static bool look(struct mpi_wire *mpi) {
         uint32_t which = (uint32_t)indices[i];
         if (which < RECEIVES) {
             tug_host.Get_count(&statuses[i], MPI_BYTE, &mpi->came[which]);
+            if ((unsigned)mpi->came[which] > TUG_MPI_PACKET_BYTES) /* it was cut off: no packet */
+                mpi->came[which] = 0;
             mpi->from[which] = (uint32_t)statuses[i].MPI_SOURCE;
         } else {
             give_when_both(mpi, mpi->buffers[which]);
@@ -205,7 +208,9 @@ static void wait_for(struct trailing *one, struct tug_buffer *buffer, uint32_t b
 static void receive_trailer(struct mpi_wire *mpi, struct trailing *one, uint32_t bytes) {
     struct tug_wire *wire = &mpi->wire;
     size_t room = bytes;
-    unsigned char *to = wire->trailer_address(wire->receiver, one->peer, 0, &room);
+    unsigned char *to = NULL;
+    if (!one->dropped)
+        to = wire->trailer_address(wire->receiver, one->peer, 0, &room);
     if (to == NULL)
         to = one->unwanted = malloc(bytes);
     /* there is no memory, or who sends so much has other settings */
@@ -240,6 +245,9 @@ static bool hand_up(struct mpi_wire *mpi, uint32_t source, const void *memory, s
         return false;
     }
     if (one != NULL) {
+        struct tug_packet_reader reader;
+        one->dropped = tug_packet_open(&reader, memory, bytes, wire->fabric->id,
+                                       wire->fabric->nranks) != TUG_PACKET_GOOD;
         wire->pool.nout++; /* something is under way */
         receive_trailer(mpi, one, trailer);
     }
@@ -305,7 +313,8 @@ static void end_message(struct mpi_wire *mpi, const struct trailing *one) {
         give_when_both(mpi, one->buffer);
     } else {
         wire->pool.nout--;
-        wire->arrived(wire->receiver, one->peer, !one->failed);
+        if (!one->dropped)
+            wire->arrived(wire->receiver, one->peer, !one->failed);
     }
     if (one->failed)
         wire->ended(wire->receiver, one->peer);

@@ -283,6 +283,32 @@ static void shared(void **state) {
     alone(shared_body);
 }
 
+/* Offers whose bytes do not lie where they say. */
+static void unsound_body(void) {
+    const unsigned char *memory = tug_lent_allocate(BYTES);
+    const struct tug_offer offer = tug_lent_offer(memory, BYTES);
+    struct tug_offer lie = offer, page;
+    const unsigned char *seen = tug_lent_open(&offer, BYTES);
+    RIGHT(seen != NULL && tug_lent_allocate(BYTES) != NULL); /* the file goes on */
+    lie.distance = lie.bytes - BYTES + 1;
+    RIGHT(tug_lent_open(&lie, BYTES) == NULL);
+    lie.distance = UINT64_MAX;
+    RIGHT(tug_lent_open(&lie, BYTES) == NULL);
+    lie = offer;
+    lie.bytes *= 2;
+    RIGHT(tug_lent_open(&lie, lie.bytes) != seen);
+    lie.bytes = UINT64_MAX;
+    RIGHT(tug_lent_open(&lie, BYTES) == NULL);
+    RIGHT(tug_node_page_own(&page) != NULL);
+    page.distance = page.bytes - 64;
+    RIGHT(tug_node_page_open(&page) == NULL);
+}
+
+static void unsound(void **state) {
+    (void)state;
+    alone(unsound_body);
+}
+
 /* A file of another file system with the inode that was offered. */
 static void another_device_body(void) {
     char name[] = "/dev/shm/tugboat-lent-XXXXXX";
@@ -397,10 +423,10 @@ static void pages(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces), cmocka_unit_test(limited),    cmocka_unit_test(closed),
-        cmocka_unit_test(views),  cmocka_unit_test(given_back), cmocka_unit_test(seen_by_another),
-        cmocka_unit_test(shared), cmocka_unit_test(inherited),  cmocka_unit_test(another_device),
-        cmocka_unit_test(pages),
+        cmocka_unit_test(pieces),  cmocka_unit_test(limited),    cmocka_unit_test(closed),
+        cmocka_unit_test(views),   cmocka_unit_test(given_back), cmocka_unit_test(seen_by_another),
+        cmocka_unit_test(shared),  cmocka_unit_test(inherited),  cmocka_unit_test(another_device),
+        cmocka_unit_test(unsound), cmocka_unit_test(pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

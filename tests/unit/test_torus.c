@@ -138,6 +138,12 @@ static void no_coordinates(void **state) {
         if (read_names(none[i], 4))
             fail_msg("%s and so on: a torus of %ux%ux%u", none[i][0], sides[0], sides[1], sides[2]);
     assert_false(read_names((const char *[]){"a0-0"}, 1));
+    static char endless[4][TUG_TORUS_NAME_BYTES + 1]; /* the last byte is not the name's */
+    for (int i = 0; i < 4; i++) {
+        memset(endless[i], 'a', TUG_TORUS_NAME_BYTES);
+        memcpy(endless[i], (const char *[]){"0b0", "0b1", "1b0", "1b1"}[i], 3);
+    }
+    assert_false(read_names((const char *[]){endless[0], endless[1], endless[2], endless[3]}, 4));
     assert_false(read_names((const char *[]){"1.2.3.4.5.6.7.8.9.10.11.12.13.14.15.16.17",
                                              "1.2.3.4.5.6.7.8.9.10.11.12.13.14.15.16.18"},
                             2));
@@ -252,6 +258,15 @@ static void no_torus_by_times(void **state) {
     assert_false(tug_torus_of_times(times, TUG_NEARNESS_MOST + 1, sides, position));
 }
 
+static void nodes_are_numbered(void **state) {
+    (void)state;
+    uint32_t leaders[] = {0, 1, 0, 3, 1, 3}, numbers[] = {0, 1, 0, 2, 1, 2};
+    assert_int_equal(tug_places_number(leaders, 6), 3);
+    assert_memory_equal(leaders, numbers, sizeof(numbers));
+    assert_int_equal(tug_places_number((uint32_t[]){0, 2, 2}, 3), 0);
+    assert_int_equal(tug_places_number((uint32_t[]){0, 0, UINT32_MAX}, 3), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(folds),
@@ -259,6 +274,7 @@ int main(void) {
         cmocka_unit_test(four_axes),
         cmocka_unit_test(no_coordinates),
         cmocka_unit_test(distances),
+        cmocka_unit_test(nodes_are_numbered),
         cmocka_unit_test(shapes_are_found_by_times),
         cmocka_unit_test(no_torus_by_times),
     };

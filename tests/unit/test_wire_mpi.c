@@ -195,6 +195,59 @@ static void talk_nonsense(unsigned from) {
     assert_true(wire->row->send(wire, !from, buffer));
 }
 
+/* A packet that is none while data arrive: the data behind it go nowhere, and the others where they
+ * belong. */
+static void what_is_no_packet_has_no_data(void **state) {
+    struct record records[2];
+    (void)state;
+    struct tug_wire *wire = sides[0].wire;
+    post(TUG_OPERATION_WRITE, 0, BLOCK, &records[0]);
+    struct tug_buffer *buffer = tug_pool_take(&wire->pool);
+    assert_non_null(buffer);
+    uint64_t *words = tug_packet_add(&buffer->packet, TUG_RECORD_LONG_WRITE, 0, TUG_NO_TAG, 0);
+    words[0] = sides[1].memory.id;
+    words[1] = 4 * BLOCK;
+    words[2] = 2 * BLOCK;
+    tug_buffer_trail(buffer, sides[0].memory.base + 8 * BLOCK, 2 * BLOCK);
+    tug_packet_end(&buffer->packet, 0, 0, 0, JOINED_ID);
+    ((struct tug_packet_header *)buffer->memory)->flags |= 64;
+    buffer->of = TUG_NO_TAG;
+    assert_true(wire->row->send(wire, 1, buffer));
+    post(TUG_OPERATION_WRITE, 2 * BLOCK, BLOCK, &records[1]);
+    run();
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(records[i].completed, 1);
+        assert_int_equal(records[i].status, 0);
+        assert_memory_equal(sides[0].memory.base + 2 * i * BLOCK,
+                            sides[1].memory.base + 2 * i * BLOCK, BLOCK);
+    }
+    assert_int_equal(sides[1].memory.base[BLOCK], (unsigned char)(BLOCK * 7 + (BLOCK >> 9) + 1));
+    assert_int_equal(sides[1].memory.serving, 0);
+}
+
+/* Longer than any packet: the host cuts it off, and says how long it was. It is not read beyond the
+ * buffer. */
+static void what_is_cut_off_is_dropped(void **state) {
+    static uint64_t memory[TUG_MPI_PACKET_BYTES / 8 + 8];
+    struct tug_packet packet;
+    MPI_Request request;
+    int flag;
+    (void)state;
+    run();
+    tug_packet_begin(&packet, memory, sizeof(memory));
+    (void)tug_packet_add(&packet, TUG_RECORD_FAILED, 0, 0, 0);
+    tug_packet_end(&packet, 0, 0, 0, JOINED_ID);
+    ((struct tug_packet_header *)memory)->bytes = sizeof(memory);
+    played_cuts = true;
+    tug_host.Isend(memory, sizeof(memory), MPI_BYTE, 1, TUG_MPI_TAG_PACKET, PLAYED_COMM(0),
+                   &request);
+    run();
+    played_cuts = false;
+    assert_null(sides[1].streams[0]); /* nobody has talked to it */
+    tug_host.Test(&request, &flag, MPI_STATUS_IGNORE);
+    assert_true(flag);
+}
+
 /* One of them makes no sense after so many steps: they lose each other. Memory that the host has is
  * not said to be free. */
 static void part_after(unsigned kind, int steps, unsigned who) {
@@ -238,6 +291,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(blocks_are_written_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(blocks_are_read_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_refused_goes_nowhere, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_no_packet_has_no_data, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_cut_off_is_dropped, set_up, tear_down),
         cmocka_unit_test(memory_is_its_messages),
     };
     return cmocka_run_group_tests_name("transport/wire_mpi", cases, NULL, NULL);
