@@ -288,6 +288,97 @@ static void both_connect(void **state) {
     in_both_orders(true, true);
 }
 
+/* ---- descriptors in reserve ----
+ *
+ * On a busy machine a stranger may have had its time in the look that accepts it, and be gone. Then
+ * the reserve to accept is there again sooner, and the end is the same. */
+
+static int rest[SOCKETS];
+static int nrest;
+
+/* None is left but those in reserve. */
+static void take_rest(void) {
+    int next;
+    while ((next = dup(0)) >= 0) {
+        assert_true(nrest < SOCKETS);
+        rest[nrest++] = next;
+    }
+}
+
+static void give_rest(void) {
+    while (nrest > 0)
+        close(rest[--nrest]);
+}
+
+static int connect_stranger(uint32_t to) {
+    struct sockaddr_storage address;
+    const socklen_t bytes = tug_tcp_sockaddr(&processes[to].address, &address);
+    const int stranger = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(stranger, (struct sockaddr *)&address, bytes), 0);
+    return stranger;
+}
+
+static bool has_reserve(uint32_t rank, enum tug_tcp_reserve which) {
+    const struct tug_wire *wire = processes[rank].packets.wires[0];
+    return ((const struct tug_tcp_view *)wire)->endpoint->reserve[which].number >= 0;
+}
+
+static void look(uint32_t rank) {
+    (void)tug_packets_poll(&processes[rank].packets);
+}
+
+/* Two connect to each other with the one reserve, and have accepted strangers with the other. When
+ * these have gone, each accepts the other's connection. */
+static void strangers_come_between(void **state) {
+    int strangers[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        descending = i == 1;
+        begin();
+        for (uint32_t j = 0; j < 2; j++)
+            strangers[j] = connect_stranger(j);
+        take_rest();
+        for (uint32_t j = 0; j < 2; j++) {
+            post_all(j, 1 - j);
+            assert_false(has_reserve(j, TUG_TCP_TO_CONNECT));
+            look(j);
+        }
+        for (uint32_t j = 0; j < 2; j++)
+            assert_int_equal(shutdown(strangers[j], SHUT_RDWR), 0);
+        run();
+        for (uint32_t j = 0; j < 2; j++) {
+            check(j, 1 - j);
+            close(strangers[j]);
+        }
+        give_rest();
+        end();
+    }
+}
+
+/* A stranger that was accepted with the one reserve goes while a link is made with the other. The
+ * next process can still connect. */
+static void stranger_goes_meanwhile(void **state) {
+    (void)state;
+    begin();
+    const int stranger = connect_stranger(0);
+    take_rest();
+    look(0);
+    assert_int_equal(shutdown(stranger, SHUT_RDWR), 0);
+    post_all(0, 1);
+    assert_false(has_reserve(0, TUG_TCP_TO_CONNECT));
+    look(0);
+    close(rest[--nrest]); /* the other process need not give the link up */
+    look(1);
+    take_rest();
+    post_all(2, 0);
+    run();
+    check(0, 1);
+    check(2, 0);
+    close(stranger);
+    give_rest();
+    end();
+}
+
 int main(void) {
     played_begin(false);
     if (!limit(SOCKETS))
@@ -296,6 +387,8 @@ int main(void) {
         cmocka_unit_test(one_connects_to_all),
         cmocka_unit_test(all_connect_to_one),
         cmocka_unit_test(both_connect),
+        cmocka_unit_test(strangers_come_between),
+        cmocka_unit_test(stranger_goes_meanwhile),
     };
     const int failed = cmocka_run_group_tests_name("transport/scarce", cases, NULL, NULL);
     free(played);

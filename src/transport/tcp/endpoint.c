@@ -514,9 +514,7 @@ struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, boo
     mine->id = endpoint->id;
     const bool drawn = tug_random_draw(mine->key, sizeof(mine->key));
     endpoint->address = *mine;
-    if (drawn && endpoint->listener.number >= 0 && open_set(endpoint) &&
-        tug_tcp_have_reserve(endpoint, TUG_TCP_TO_CONNECT) &&
-        tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT))
+    if (drawn && endpoint->listener.number >= 0 && open_set(endpoint) && tug_tcp_restock(endpoint))
         return endpoint;
     tug_tcp_endpoint_close(&endpoint->turns);
     return NULL;

@@ -59,8 +59,8 @@ enum tug_tcp_due {
     TUG_TCP_PACKETS_DUE
 };
 
-/* Descriptors that are kept. */
-enum tug_tcp_reserve { TUG_TCP_TO_CONNECT, TUG_TCP_TO_ACCEPT, TUG_TCP_RESERVES };
+/* Descriptors that are kept: a free one takes the place of the first that is missing (meet.c). */
+enum tug_tcp_reserve { TUG_TCP_TO_ACCEPT, TUG_TCP_TO_CONNECT, TUG_TCP_RESERVES };
 
 struct tug_tcp_link {
     struct tug_own socket;
@@ -71,7 +71,7 @@ struct tug_tcp_link {
     bool greeted;              /* the peer has proved who it is: packets may go and come */
     bool later;                /* the link is to be made again at again_ns */
     bool final;                /* the link will not be made again */
-    enum tug_tcp_reserve last; /* whose reserve its descriptor is; TUG_TCP_RESERVES: none */
+    bool last;                 /* made with a reserve, and not both are there again since */
     bool by_host;              /* packets go by the host's messages */
     enum tug_tcp_word word;    /* what this process, which connected, says in its hello */
     bool waits;                /* the epoll set tells when there is room */

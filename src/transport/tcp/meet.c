@@ -36,9 +36,11 @@
  * kernels that can be told to (Linux 6.15): others wait about as long again as it was down.
  *
  * Descriptors. One is kept in reserve to connect, one to accept, so that no two processes wait for
- * each other. Where no other is left, a connection is made or accepted with the reserve. If there
- * is still no other when hello is due, hello says that packets go by the host's messages; then the
- * two end the connection, and both know. A process that has said so once says it again, by whatever
+ * each other. Where no other is left, a connection is made or accepted with the reserve. If the two
+ * are not in reserve again when hello is due, hello says that packets go by the host's messages;
+ * then the two processes end the connection, and both know. A free descriptor is the reserve to
+ * accept first: one that connects waits until the other process has accepted, so nobody may wait to
+ * connect without being able to accept. A process that has said so once says it again, by whatever
  * connection it can, since the other may have no descriptor to take one more with. A connection
  * beside a link (link.h) is made with no reserve: it is given up instead.
  */
@@ -88,11 +90,8 @@ static struct tug_tcp_link *add_link(struct tug_tcp_endpoint *endpoint, struct t
     struct tug_tcp_link *link = calloc(1, sizeof(*link));
     if (link == NULL)
         return NULL;
-    *link = (struct tug_tcp_link){.socket = socket,
-                                  .peer = peer,
-                                  .since_ns = tug_clock_ns(),
-                                  .last = TUG_TCP_RESERVES,
-                                  .next = endpoint->all};
+    *link = (struct tug_tcp_link){
+        .socket = socket, .peer = peer, .since_ns = tug_clock_ns(), .next = endpoint->all};
     endpoint->all = link;
     return link;
 }
@@ -146,18 +145,22 @@ static void answer(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link 
 
 /* ---- descriptors ---- */
 
-/* Not lifted: its number is to be one that any socket may have. */
-bool tug_tcp_have_reserve(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve which) {
-    struct tug_own *reserve = &endpoint->reserve[which];
-    if (reserve->number < 0)
-        *reserve = tug_own_note(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    return reserve->number >= 0;
+/* Not lifted: their numbers are to be such as any socket may have. */
+bool tug_tcp_restock(struct tug_tcp_endpoint *endpoint) {
+    unsigned i = 0;
+    for (; i < TUG_TCP_RESERVES; i++) {
+        struct tug_own *reserve = &endpoint->reserve[i];
+        if (reserve->number < 0)
+            *reserve = tug_own_note(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+        if (reserve->number < 0)
+            break;
+    }
+    return i == TUG_TCP_RESERVES;
 }
 
-/* At once when a descriptor is free: others may look for one. */
-static void restock(struct tug_tcp_endpoint *endpoint) {
-    for (unsigned i = 0; i < TUG_TCP_RESERVES; i++)
-        (void)tug_tcp_have_reserve(endpoint, (enum tug_tcp_reserve)i);
+static bool have_reserve(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve which) {
+    (void)tug_tcp_restock(endpoint);
+    return endpoint->reserve[which].number >= 0;
 }
 
 void tug_tcp_end_socket(const struct tug_tcp_endpoint *endpoint, struct tug_own *socket) {
@@ -174,38 +177,36 @@ void tug_tcp_close_socket(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link
     tug_tcp_end_socket(endpoint, &link->socket);
     endpoint->nblind -= link->blind;
     link->blind = false;
-    restock(endpoint);
+    (void)tug_tcp_restock(endpoint); /* at once: others may look for a descriptor */
 }
 
 /* There was no descriptor. True: there may be one now; *last: it is the one in reserve. */
 static bool find_descriptor(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve which,
-                            enum tug_tcp_reserve *last) {
+                            bool *last) {
     if (errno == EMFILE && tug_descriptors_raise())
         return true;
     if ((errno != EMFILE && errno != ENFILE) || endpoint->reserve[which].number < 0 ||
         !endpoint->spares_links)
         return false;
     tug_own_close(&endpoint->reserve[which]);
-    *last = which;
-    return true;
+    return *last = true;
 }
 
 /* If nothing was made, the descriptor goes back into reserve. Keeps errno. */
 static struct tug_own made_or_not(struct tug_tcp_endpoint *endpoint, int made) {
     const int error = errno;
     if (made < 0)
-        restock(endpoint);
+        (void)tug_tcp_restock(endpoint);
     const struct tug_own own = tug_own_keep(made);
     errno = error;
     return own;
 }
 
 /* A socket, or none, with errno. None while the reserve is in use. */
-static struct tug_own make_socket(struct tug_tcp_endpoint *endpoint, int family,
-                                  enum tug_tcp_reserve *last) {
+static struct tug_own make_socket(struct tug_tcp_endpoint *endpoint, int family, bool *last) {
     int made;
-    *last = TUG_TCP_RESERVES;
-    if (!tug_tcp_have_reserve(endpoint, TUG_TCP_TO_CONNECT))
+    *last = false;
+    if (!have_reserve(endpoint, TUG_TCP_TO_CONNECT))
         return (struct tug_own)TUG_OWN_NONE;
     do
         made = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -213,20 +214,20 @@ static struct tug_own make_socket(struct tug_tcp_endpoint *endpoint, int family,
     return made_or_not(endpoint, made);
 }
 
-static struct tug_own accept_socket(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve *last) {
+static struct tug_own accept_socket(struct tug_tcp_endpoint *endpoint, bool *last) {
     int made;
-    *last = TUG_TCP_RESERVES;
+    *last = false;
     do
         made = accept4(endpoint->listener.number, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     while (made < 0 && find_descriptor(endpoint, TUG_TCP_TO_ACCEPT, last));
     return made_or_not(endpoint, made);
 }
 
-/* Must the link be given up so that the reserve is filled again? */
+/* Must the link be given up so that both are in reserve again? (Not only the one that it was made
+ * with: the other's descriptor may have taken its place.) */
 static bool is_too_much(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
-    if (link->last != TUG_TCP_RESERVES && tug_tcp_have_reserve(endpoint, link->last))
-        link->last = TUG_TCP_RESERVES;
-    return link->last != TUG_TCP_RESERVES;
+    link->last = link->last && !tug_tcp_restock(endpoint);
+    return link->last;
 }
 
 /* ---- signs of life ---- */
@@ -625,8 +626,7 @@ static void drop_strangers(struct tug_tcp_endpoint *endpoint, uint64_t now) {
 }
 
 /* The hello of a connection that has waited is there already. */
-static void take_connection(struct tug_tcp_endpoint *endpoint, struct tug_own socket,
-                            enum tug_tcp_reserve last) {
+static void take_connection(struct tug_tcp_endpoint *endpoint, struct tug_own socket, bool last) {
     struct tug_tcp_link *link = add_link(endpoint, socket, NULL);
     if (link == NULL) {
         tug_tcp_end_socket(endpoint, &socket);
@@ -647,8 +647,7 @@ static void take_connection(struct tug_tcp_endpoint *endpoint, struct tug_own so
 
 static bool is_full(struct tug_tcp_endpoint *endpoint) {
     return endpoint->strangers - endpoint->introduced >= SILENT_MOST ||
-           endpoint->introduced >= INTRODUCED_MOST ||
-           !tug_tcp_have_reserve(endpoint, TUG_TCP_TO_ACCEPT);
+           endpoint->introduced >= INTRODUCED_MOST || !have_reserve(endpoint, TUG_TCP_TO_ACCEPT);
 }
 
 /* Is there room for one more stranger, and time? */
@@ -675,7 +674,7 @@ static bool has_room(struct tug_tcp_endpoint *endpoint) {
 bool tug_tcp_take_connections(struct tug_tcp_endpoint *endpoint) {
     unsigned taken = 0;
     for (; taken < ACCEPTS; taken++) {
-        enum tug_tcp_reserve last;
+        bool last;
         const bool room = has_room(endpoint);
         const struct tug_own socket =
             room ? accept_socket(endpoint, &last) : (struct tug_own)TUG_OWN_NONE;

@@ -168,8 +168,8 @@ void tug_tcp_end_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *li
 /* A stranger's link is closed, or his no more. */
 void tug_tcp_no_stranger(struct tug_tcp_endpoint *endpoint, const struct tug_tcp_link *link);
 
-/* Is that descriptor in reserve, now at least? */
-bool tug_tcp_have_reserve(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve which);
+/* Takes the descriptors into reserve that are missing there. True: all are there. */
+bool tug_tcp_restock(struct tug_tcp_endpoint *endpoint);
 
 /* Ends a socket, also for the peer and the epoll set: a child that was made by _Fork() or clone()
  * alone has it open, and would keep it in the set with the address of what is freed here. */
