@@ -181,9 +181,5 @@ endif()
 # For `./dev cluster --growth`, and for tests/hosts/fatal.sh. Then the messages of errors that end jobs.
 if(TARGET tugboat)
     tug_mpi_program(mpi_growth SOURCES growth.c LIBS tugboat)
-    tug_mpi_program(mpi_fatal SOURCES fatal.c)
-    add_test(NAME mpi.fatal_told
-        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fatal_told.sh --mpiexec ${HOSTMPI_EXECUTABLE}
-                --lib $<TARGET_FILE:tugboat> -- $<TARGET_FILE:mpi_fatal>)
-    set_tests_properties(mpi.fatal_told PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 PROCESSORS 2 LABELS mpi)
+    tug_mpi_fatal_told()
 endif()

@@ -91,6 +91,7 @@ tug_mpi_script(process.exit process.sh 2 FIRST failure ARGS exit)
 tug_mpi_script(process.crash process.sh 2 FIRST failure ARGS crash LABELS more)
 tug_mpi_script(settings.bad settings.sh 2 PROGRAM mpi_init TIMEOUT 600 LABELS more)
 tug_mpi_script(stats stats.sh 2 FIRST ${CMAKE_COMMAND} --way tug PROGRAM mpi_process ARGS work)
+tug_mpi_fatal_told()
 tug_mpi_test(idle RANKS 2 WAYS tug)
 tug_mpi_dlopened()
 tug_mpi_test(dlopen.plugin PROGRAM mpi_dlopened RANKS 2 WAYS tug ARGS plugin $<TARGET_FILE:mpi_plugin>)
@@ -128,11 +129,18 @@ tug_mpi_script(linked.stats stats.sh 2 FIRST ${CMAKE_COMMAND} --way host PROGRAM
 
 # Fortran: all bindings call C's PMPI_*, and ask the host for integers in place of handles.
 if(TARGET HostMPI::Fortran)
-    tug_mpi_test(fortran_mpif SOURCES fortran_mpif.f90 openmpi_fortran.c LANGUAGE Fortran RANKS 2 WAYS tug)
-    tug_openmpi_more(fortran_mpif RANKS 1 3 4 WAYS tug)
-    tug_openmpi_more(fortran_mpif RANKS 2 3 4 WAYS host off)
-    target_compile_options(mpi_fortran_mpif PRIVATE
-        $<$<COMPILE_LANGUAGE:Fortran>:-fallow-argument-mismatch>)
+    set(init 0) # what mpi_f08 has of persistent broadcasts
+    if(HostMPI_VERSION VERSION_GREATER_EQUAL 5)
+        set(init 1)
+    endif()
+    foreach(binding IN ITEMS mpif usempi f08)
+        set(name fortran_${binding})
+        tug_mpi_test(${name} SOURCES ${name}.f90 openmpi_fortran.c LANGUAGE Fortran RANKS 2 WAYS host tug off)
+        tug_openmpi_more(${name} RANKS 1 3 4 WAYS tug)
+        tug_openmpi_more(${name} RANKS 3 4 WAYS host off)
+        target_compile_options(mpi_${name} PRIVATE
+            $<$<COMPILE_LANGUAGE:Fortran>:-cpp -DTUG_INIT=${init} -fallow-argument-mismatch>)
+    endforeach()
     tug_mpi_test(fortran_mpix SOURCES fortran_mpix.f90 LANGUAGE Fortran LIBS tugboat RANKS 2 WAYS host)
     target_compile_options(mpi_fortran_mpix PRIVATE -fallow-argument-mismatch)
     tug_mpi_test(fortran_mpix_f08

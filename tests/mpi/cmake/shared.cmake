@@ -30,6 +30,15 @@ function(tug_mpi_dlopened)
     target_compile_options(mpi_plugin PRIVATE -Wno-missing-prototypes)
 endfunction()
 
+# tug_mpi_fatal_told(): the messages of errors that end jobs arrive.
+function(tug_mpi_fatal_told)
+    tug_mpi_program(mpi_fatal SOURCES fatal.c)
+    add_test(NAME mpi.fatal_told
+        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/fatal_told.sh --mpiexec ${HOSTMPI_EXECUTABLE}
+                --lib $<TARGET_FILE:tugboat> -- $<TARGET_FILE:mpi_fatal>)
+    set_tests_properties(mpi.fatal_told PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 PROCESSORS 2 LABELS mpi)
+endfunction()
+
 # tug_mpi_device_tests(): the program on memory of a device, which is told by a stand-in for the runtime of each
 # vendor. The stand-ins are libraries stand_in_*, the tests mpi.device.RUNTIME.*.
 set(tug_device ARGS $<TARGET_FILE:stand_in_cuda> ENV TUGBOAT_COLLECTIVES=on TUGBOAT_WAIT=polite)
