@@ -191,7 +191,8 @@ void tug_blocking_meet(MPI_Comm comm) {
     }
 
 /* MPICH 4.0.2's Ialltoallw in place copies wrong lengths of what it sends, and brings wrong data or
- * "Message truncated"; the blocking call is right (pcoll_random). In place is alike on all ranks. */
+ * "Message truncated"; the blocking call is right (pcoll_random). In place is alike on all ranks.
+ */
 #define TUG_CALL_COLLECTIVE_APART(Name, Twin, parameters, arguments)                               \
     int tug_shim_##Name parameters {                                                               \
         if (sendbuf != MPI_IN_PLACE)                                                               \

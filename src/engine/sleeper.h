@@ -21,11 +21,11 @@
  * A peer that rings a bell of the node may leave out the fence between its change and its look at
  * the bell: the fence costs as much as a short message, since it waits until the peer has the cache
  * line of the change. The sleeper executes the fence for all its peers instead (base/membarrier.h),
- * but not before each sleep. Its first sleep at such a bell is timed, TUG_TICK_NS. If nobody has rung
- * by then it stands there still: it makes the fence, looks at everything again, and sleeps without
- * the limit. A change made before the fence is seen by that look; the peer of a later one sees the
- * sleeper's mark at the bell, and rings. Where the kernel refuses the fence the time of the first
- * sleep takes its place. tests/model/unfenced.pml checks both.
+ * but not before each sleep. Its first sleep at such a bell is timed, TUG_TICK_NS. If nobody has
+ * rung by then it stands there still: it makes the fence, looks at everything again, and sleeps
+ * without the limit. A change made before the fence is seen by that look; the peer of a later one
+ * sees the sleeper's mark at the bell, and rings. Where the kernel refuses the fence the time of
+ * the first sleep takes its place. tests/model/unfenced.pml checks both.
  */
 #ifndef TUG_ENGINE_SLEEPER_H
 #define TUG_ENGINE_SLEEPER_H
@@ -57,8 +57,8 @@ struct tug_sleeper {
     uint32_t stands_with;        /* with this key, */
     struct tug_stand stand;      /* since then */
     struct tug_stand told;       /* since its bit of tug_notes_wanted is set */
-    _Atomic bool out;    /* it is in the lookout, or about to be: ringing the bell alone
-                            does not wake it */
+    _Atomic bool out;            /* it is in the lookout, or about to be: ringing the bell alone
+                                    does not wake it */
 };
 
 /* The mark has just been set. */
@@ -74,7 +74,8 @@ static inline void tug_stand_fence(struct tug_stand *stand) {
     stand->fenced = true;
 }
 
-/* How long to sleep at most, where limit_ns (< 0: none) would do but for writers without a fence. */
+/* How long to sleep at most, where limit_ns (< 0: none) would do but for writers without a fence.
+ */
 static inline int64_t tug_stand_limit(const struct tug_stand *stand, int64_t limit_ns) {
     return stand->fenced || (limit_ns >= 0 && limit_ns < TUG_TICK_NS) ? limit_ns : TUG_TICK_NS;
 }

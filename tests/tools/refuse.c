@@ -27,11 +27,16 @@ static const struct {
     const char *name;
     unsigned number;
 } known[] = {
-    {"epoll_pwait2", SYS_epoll_pwait2},           {"getrandom", SYS_getrandom},
-    {"memfd_create", SYS_memfd_create},           {"process_vm_readv", SYS_process_vm_readv},
-    {"process_vm_writev", SYS_process_vm_writev}, {"sched_setattr", SYS_sched_setattr},
-    {"timerfd_create", SYS_timerfd_create},       {"eventfd2", SYS_eventfd2},
-    {"epoll_create1", SYS_epoll_create1},         {"sched_setaffinity", SYS_sched_setaffinity},
+    {"epoll_pwait2", SYS_epoll_pwait2},
+    {"getrandom", SYS_getrandom},
+    {"memfd_create", SYS_memfd_create},
+    {"process_vm_readv", SYS_process_vm_readv},
+    {"process_vm_writev", SYS_process_vm_writev},
+    {"sched_setattr", SYS_sched_setattr},
+    {"timerfd_create", SYS_timerfd_create},
+    {"eventfd2", SYS_eventfd2},
+    {"epoll_create1", SYS_epoll_create1},
+    {"sched_setaffinity", SYS_sched_setaffinity},
     {"membarrier", SYS_membarrier},
 };
 
