@@ -321,8 +321,8 @@ static void settle_ways(struct collective *c, struct tug_channel *channel,
         tug_interpreter_bind(&c->candidates->agreement.interpreter, channel, true);
 }
 
-/* The host's request is kept where it is one more way or runs beside ours to be compared with it,
- * and where the program's operation needs somebody to hold it. */
+/* The host's request is kept in three cases: it is one more candidate, it runs beside ours to be
+ * compared, or it must keep the program's operation alive. */
 static void settle_host(struct collective *c, bool compares, MPI_Request *host) {
     const bool holds_op = c->ways->op != 0 && c->ways->reduction == NULL;
     if (compares && !holds_op && tug_twin_keep(&c->request, *host))

@@ -144,7 +144,7 @@ int tug_partitioned_arrived(struct tug_partitioned *receive, int partition, int 
     return MPI_SUCCESS;
 }
 
-/* Has all come that MPI_Parrived has told of, or could have? */
+/* Have all partitions arrived that MPI_Parrived has reported, or could have reported? */
 static bool is_here(struct tug_request *request) {
     struct tug_partitioned *receive = (struct tug_partitioned *)request;
     const uint32_t round = atomic_load_explicit(&receive->round, memory_order_relaxed);

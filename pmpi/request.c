@@ -360,8 +360,8 @@ static int join_all(struct mixed *mixed) {
     return join(mixed, result);
 }
 
-/* Ours are over; until then the host's move on, without completing anything, or reporting what the
- * wait will report. */
+/* Are our requests over? If not, the host makes progress, which completes none of its requests, and
+ * reports no error: the wait that follows does. */
 static bool ours_are_over(void *argument) {
     struct mixed *mixed = argument;
     if (all_over(mixed))

@@ -76,8 +76,9 @@ struct tug_quota {
  * False: there is none. For tug_cores_find and tests. */
 bool tug_quota_find(const char *root, const char *path, struct tug_quota *quota);
 
-/* The path of the control group in a line of /proc/self/cgroup, which is changed, and the mount
- * point below which it lies. NULL: it does not limit processors. For the same. */
+/* Finds the control group in a line of /proc/self/cgroup, and modifies the line. Returns the path
+ * of the group; *root: the mount point below which it lies. NULL: the group does not limit
+ * processors. For tug_cores_find and tests. */
 const char *tug_quota_group(char *line, const char **root);
 
 #endif

@@ -7,10 +7,9 @@
  *     writer:   store data;  load word  -> set: wakes the sleeper
  *     sleeper:  set word;  tug_membarrier();  load data  -> new: does not sleep
  *
- * The fence reaches the threads of all processes of this machine that have registered. A kernel
- * before 4.16, or a container that refuses the call, leaves the sleeper with the time that has
- * passed: callers wait for a multiple of what a store buffer takes first, which no architecture
- * promises.
+ * The fence reaches the threads of all processes of this machine that have registered. Kernels
+ * before 4.16 lack the call, and a container may refuse it. So callers first wait for a time in
+ * which a store becomes visible on all known machines; no architecture promises it.
  *
  * Any thread.
  */

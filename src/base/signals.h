@@ -4,9 +4,9 @@
 
 #include <signal.h>
 
-/* All that the program's own threads are to handle: not those of a fault, which the thread raises
- * by what it does itself. A program that protects its pages handles them on any thread; where one
- * is blocked it ends the process. */
+/* All signals but those of faults. The program's own threads handle them, so the library's threads
+ * block them. A thread raises the signal of a fault by its own access: a program that protects its
+ * pages handles it on any thread, and the kernel ends the process if the thread blocks it. */
 static inline void tug_signals_of_program(sigset_t *signals) {
     sigfillset(signals);
     sigdelset(signals, SIGSEGV);

@@ -309,8 +309,9 @@ void tug_engine_host_called(void);
 /* From now on the engine's own thread does not get the host on: the host may call functions of a
  * program that has not asked for MPI_THREAD_MULTIPLE and expects them on its own thread. Except
  * while that thread has been inside one call of the host for long (tug_engine_host_begin), and so
- * answers nobody. Threads that wait drive, then, with TUGBOAT_PROGRESS=thread too: nobody else gets
- * on jobs that need the host. For good. Returns when the engine's thread is out of the host. */
+ * answers nobody. Waiting threads drive from then on, with TUGBOAT_PROGRESS=thread too: no other
+ * thread progresses jobs that need the host. Permanent. Returns when the engine's thread has left
+ * the host. */
 void tug_engine_reserve_host(void);
 
 /* A look from inside the host (inside.c), by a thread that waits there. True if something moved. */

@@ -2,7 +2,8 @@
 
 #include <sched.h>
 
-/* If the word is as it was, its S has been set all the time: a ringer that clears it counts on. */
+/* If the word has not changed, its S was set the whole time: a ringer that clears S also increments
+ * the count in the word. */
 static void stand(struct tug_sleeper *sleeper, struct tug_bell *bell, uint32_t key) {
     if (sleeper->stands_at == bell && sleeper->stands_with == key) {
         tug_stand_fence(&sleeper->stand);

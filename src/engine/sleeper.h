@@ -74,8 +74,8 @@ static inline void tug_stand_fence(struct tug_stand *stand) {
     stand->fenced = true;
 }
 
-/* How long to sleep at most, where limit_ns (< 0: none) would do but for writers without a fence.
- */
+/* The longest sleep that is safe: limit_ns (< 0: no limit) once the writers are fenced, at most
+ * TUG_TICK_NS before. */
 static inline int64_t tug_stand_limit(const struct tug_stand *stand, int64_t limit_ns) {
     return stand->fenced || (limit_ns >= 0 && limit_ns < TUG_TICK_NS) ? limit_ns : TUG_TICK_NS;
 }

@@ -359,8 +359,9 @@ void tug_array_receive(struct tug_array *array, enum tug_gas_call kind, tug_rece
 /* Logs that a call makes no sense, and ends it at its caller with an error. */
 void tug_array_refuse(struct tug_array *array, struct tug_caller caller);
 
-/* The status of a call that has ended with `status`. If that is 0, the answer counts: it has told
- * `told`, and if that is 0, is it right? */
+/* The status of a call that has ended with `status` and whose answer contains the status `told`:
+ * the first of the two that is not 0. If both are 0: 0 if the answer is valid (`right`), else
+ * TUG_ERR_INVALID. */
 int tug_array_status(int status, uint32_t process, int32_t told, bool right);
 
 /* ---- order.c ---- */

@@ -94,8 +94,8 @@ static void reply(struct tug_array *array, struct record *record, struct tug_cal
  * turn is over with its status. */
 static bool begin(struct turn *turn);
 
-/* A move is no more among the page's wants. If a process has said so of one that it had not
- * counted, there may be none left. */
+/* Takes one move off the page's count of wanted moves. The count may be 0: a faulty process may
+ * withdraw a move that it never counted. */
 static void stop_wanting(const struct tug_array *array, uint64_t page) {
     _Atomic uint32_t *wants = tug_array_wants(array, page);
     uint32_t now = atomic_load(wants);

@@ -138,8 +138,9 @@ static void set_place(struct tug_page *entry, const struct tug_page_slot *place)
     tug_pages_set(&entry->array->pages, entry, place, tug_array_address(entry->array, place));
 }
 
-/* Can the home say that? This process knows its own pages: one comes and leaves by a change, which
- * is here before the home says anything newer. */
+/* Is this place of the page, as the home tells it, possible? This process knows which pages it has:
+ * a page enters and leaves it by a change, and the change arrives before any newer message of the
+ * home. */
 static bool can_be(const struct tug_page *entry, const struct tug_page_slot *place) {
     const struct tug_array *array = entry->array;
     const bool known = tug_page_known(entry);
@@ -487,8 +488,9 @@ static void finish_change(struct tug_page *entry, const struct tug_page_slot *pl
     wake(entry);
 }
 
-/* Can the page go to that place? To this process it comes where it has been copied to; others hear
- * of it after a stop, if puts were allowed, and the owner always. */
+/* Is this new place of the page possible? If the place is in this process, the page must have been
+ * copied there. If not, this process must have been stopped before: each process that may put is,
+ * and so is the owner. */
 static bool can_go(const struct tug_page *entry, const struct tug_page_slot *place) {
     const struct tug_page_slot *next = &entry->next;
     if (place->owner == entry->array->rank)
@@ -564,8 +566,8 @@ static void fetched(void *d, int status) {
     free(fetch);
 }
 
-/* The new owner's entry is there before the page is, and stays. False: not now, or it is refused.
- */
+/* Makes the new owner's entry, before the page arrives. The entry stays. False: there is no memory
+ * now, and the work is repeated later; or the message is refused. */
 static bool find_entry(struct fetch *fetch) {
     struct tug_array *array = fetch->array;
     const struct tug_page_slot *place = &fetch->message.place;

@@ -288,10 +288,10 @@ bool tug_reach_possible(const tug_context *context, uint32_t process);
 bool tug_reach_begin(const tug_context *context, const struct tug_key *key, uint32_t owner,
                      uint64_t offset, uint64_t bytes, struct tug_reach *reach);
 
-/* Memory of a reach that is protected, at an address in the owner from which nothing could be read
- * (or written): the owner accesses it, without changing it, and by that faults as its program
- * expects; so does this process with its own memory `here`. Then attach may be tried again. False:
- * it is of no use. Waits; not in callbacks. */
+/* Has the owner access protected memory at an address where a read (or write) by attach has failed.
+ * The owner changes nothing, but its thread faults as its program expects. This process accesses
+ * its own memory `here` likewise. True: attach may be tried again. False: another try is useless.
+ * Waits; not in callbacks. */
 bool tug_reach_touch(tug_context *context, const struct tug_reach *reach, const struct tug_key *key,
                      int owner, uint64_t address, void *here, bool writes);
 

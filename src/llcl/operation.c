@@ -198,7 +198,8 @@ static bool do_there(struct tug_context *context, const struct tug_try *request,
     return done;
 }
 
-/* A word in the page of the address that is all in the registration, or its first byte. */
+/* A word of 4 bytes that lies in the page of the address and completely inside the registration. If
+ * there is none, the address itself. */
 static uint64_t word_near(const struct tug_key *key, uint64_t address) {
     const uint64_t word = address & ~(uint64_t)3;
     if (word >= key->word[2])

@@ -139,7 +139,8 @@ static int move_once(struct tug_vector *vector, struct moves *moves, bool writes
     return (writes ? tug_reach_write_pieces : tug_reach_read_pieces)(&vector->reach, here, there);
 }
 
-/* Leaves in them what is left, for one who may wait for the owner. */
+/* Puts the pieces that are not moved back into `moves`: a caller that may wait for the owner
+ * continues with them. */
 static void keep(struct moves *moves, const struct tug_cma_pieces *here,
                  const struct tug_cma_pieces *there) {
     memmove(moves->here, here->at, here->n * sizeof(moves->here[0]));
@@ -148,7 +149,8 @@ static void keep(struct moves *moves, const struct tug_cma_pieces *here,
     moves->nthere = there->n;
 }
 
-/* TUG_ERR_RANGE, and something is left: only if it does not wait. */
+/* Moves the pieces. If `waits` is false, TUG_ERR_RANGE leaves the pieces that are not moved in
+ * `moves`. */
 static int move(struct tug_vector *vector, struct moves *moves, bool writes, bool waits) {
     struct tug_cma_pieces here, there;
     int status = move_once(vector, moves, writes, &here, &there);
@@ -194,8 +196,9 @@ static void forget_combinations(struct combinations *c) {
     memset(c->places, 0, sizeof(c->places));
 }
 
-/* All but those on the changed elements whose first `moved` bytes have been written. What is left
- * has changed nothing, and fetches anew. */
+/* Keeps the combinations that must be repeated, and drops the others: those on changed elements
+ * that lie in the first `moved` bytes written. A combination that is kept has changed nothing, and
+ * fetches its element again. */
 static void leave_undone(struct combinations *c, size_t moved) {
     bool done[COMBINATIONS] = {false};
     uint64_t addresses[COMBINATIONS];
@@ -274,7 +277,7 @@ static bool submit(struct tug_vector *vector, bool waits) {
     statuses[1] = move(vector, &vector->reads, false, waits);
     if (statuses[1] == TUG_ERR_RANGE && !waits)
         return false;
-    statuses[2] = combine_all(vector, waits); /* by way of what the others have used */
+    statuses[2] = combine_all(vector, waits); /* reuses the pieces of both */
     if (statuses[2] == TUG_ERR_RANGE && !waits)
         return false;
     const uint64_t each_ns = vector->nmoved < n ? 0 : (tug_clock_ns() - begin_ns) / n;

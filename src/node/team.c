@@ -512,10 +512,11 @@ static bool claim_place(void) {
     return false;
 }
 
-/* The team, in use or kept, that all ranks have found, or NULL; *made: they have memory for a new
- * one. All offer the first they have: if these differ, the first that is not before any of them.
- * One that has communicators has as many on all ranks: what its parts know was dropped on all when
- * it had none, or on none. */
+/* Returns the team, in use or kept, that all ranks have found, or NULL. *may_make: all ranks have
+ * memory for a new team. Each rank offers the first fitting team that it has. If the offers differ,
+ * the next round offers teams from the latest of them on. A team in use must have as many
+ * communicators on all ranks: its parts drop what they know when it has none, on all ranks or on
+ * none. */
 static struct tug_team *find_team(MPI_Comm comm, bool *may_make) {
     struct fitting fitting = {.comm = comm};
     for (;;) {

@@ -168,9 +168,9 @@ bool tug_request_look(struct tug_request *request);
 /* One look of a caller that polls, at a pending request. */
 void tug_request_poll(struct tug_request *request);
 
-/* After a look that has found requests of ours pending: every eighth of a thread lets the host move
- * on. A peer may wait for a message of the host's before it takes part, and a program that calls
- * MPI_Test for ours alone makes no other call. */
+/* Call after a test that has found requests of ours pending. Each eighth such call of a thread lets
+ * the host make progress: a peer may wait for a message of the host before it takes part, and a
+ * program that tests our requests only makes no other call. */
 void tug_request_look_in_vain(void);
 
 /* The same for one request of an array, for which the caller polls the engine itself. */

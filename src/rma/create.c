@@ -369,8 +369,8 @@ static bool is_allocation(const struct tug_creation *c) {
     return c->flavor == MPI_WIN_FLAVOR_ALLOCATE || c->flavor == MPI_WIN_FLAVOR_SHARED;
 }
 
-/* The host has made a window of so many bytes for the program to use. Collective. An error is not
- * told so far: it is negative. */
+/* Completes a native window of `size` bytes that the host has made. Collective. Returns MPI_SUCCESS
+ * or a negative error class, which has not been reported yet. */
 static int finish_native(const struct tug_creation *c, MPI_Aint size) {
     bool misplaced = c->flavor == MPI_WIN_FLAVOR_CREATE && is_misplaced(c->base, c->size, *c->win);
     struct agreement agreed = agree(misplaced, c->disp_unit, c->comm);

@@ -34,12 +34,12 @@ struct place {
     enum tug_shortcut shortcut;
 };
 
-/* What comes of a piece at the target. */
+/* The result of combining a piece at the target. */
 struct outcome {
     int status;
-    bool writes;    /* it could be read */
-    size_t moved;   /* so many of its bytes are as they shall be */
-    uint64_t fault; /* TUG_ERR_RANGE: where the target's memory could not be read, or written */
+    bool writes;    /* the piece was read: an error is one of writing */
+    size_t moved;   /* bytes of the piece that have their final value */
+    uint64_t fault; /* TUG_ERR_RANGE: the address that could not be read, or written */
 };
 
 /* The same where they are at the target. */
@@ -63,8 +63,8 @@ static struct outcome combine_there(const struct tug_remote_combination *c,
     return outcome;
 }
 
-/* One piece; the target's pages may be protected, and then it accesses them itself, without the
- * mutex, which its engine may want. */
+/* Combines one piece. If the target's pages are protected, the target accesses them itself. The
+ * mutex is free meanwhile, since the target's engine may want it. */
 static int combine_piece(const struct tug_remote_combination *c, const struct tug_reach *there,
                          const struct place *place, size_t done, size_t bytes,
                          struct tug_mutex *mutex, unsigned char *buffer) {

@@ -1,5 +1,5 @@
-/* What the simulator finds for a broadcast of the library's team, for tests that compare it with what
- * broadcasts take. */
+/* What the simulator finds for a broadcast of the library's team, for tests that compare it with
+ * what broadcasts take. */
 #ifndef TUG_TEST_SIMULATED_BCAST_H
 #define TUG_TEST_SIMULATED_BCAST_H
 

@@ -14,15 +14,15 @@
  *       | <--------- answer, packets ... ---- |  begun to make one and is the higher one
  *       | -- packets ... -------------------> |
  *
- * Many connections at once. Who has connected is a *stranger* until he has proved who he is. A
- * connection that waited in the backlog has its hello when it is accepted, so it is heard at once.
- * One that says something else is closed at once, but a wrong id only when the hello is whole. Of
- * silent strangers SILENT_MOST are kept, and INTRODUCED_MOST of those who have said hello, which
- * takes knowing an id that only the job's processes are told (and who listens at the network). When
- * there are so many, or no descriptors, those are closed first that came first, if they have had
- * their time: SILENT_NS, which is long for a hello, for it is sent as soon as the connection is
- * there; PROOF_NS for a proof, which may take the other process a turn on a crowded core. If one of
- * the job is among them it comes again.
+ * Many connections at once. A connection is a *stranger* until it has proved to be of the job. If
+ * it waited in the backlog its hello is there when it is accepted, and is read at once. A stranger
+ * that says something else is closed at once, one with a wrong id only when its hello is whole. At
+ * most SILENT_MOST strangers without a hello are kept, and INTRODUCED_MOST with one: a hello takes
+ * knowing the id, which only the job's processes have (and listeners at the network). At these
+ * limits, or without descriptors, the oldest stranger whose time is over is closed first. The time
+ * is SILENT_NS for the hello, which is sent as soon as the connection is there, and PROOF_NS for
+ * the proof, for which the other process may need a turn on a crowded core. A process of the job
+ * whose connection is closed connects again.
  *
  * Until then, newcomers wait in the kernel's backlog. They do so, too, when ROUND_MOST have been
  * accepted in a round of ROUND_NS and have not proved who they are: a flood of them is to take a
