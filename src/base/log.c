@@ -31,8 +31,9 @@ void tug_log(enum tug_verbose level, const char *format, ...) {
         used += strlen(line + used);
     if (line[used - 1] != '\n')
         line[used++] = '\n';
-    /* Nothing can be done about a standard error that is closed. */
-    ssize_t written = write(STDERR_FILENO, line, used);
-    (void)written;
+    /* Signals interrupt the wait for a full pipe. Nothing can be done about a standard error that
+     * is closed. */
+    while (write(STDERR_FILENO, line, used) < 0 && errno == EINTR)
+        ;
     errno = kept_errno;
 }

@@ -1,7 +1,7 @@
 #include "host/farewell.h"
 
-#include <fcntl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>

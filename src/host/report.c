@@ -4,19 +4,15 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "host/host.h"
 
 #define LOOK_MS 10
 #define READ_MS 5000   /* longest wait for the launcher to read what the process has written */
 #define FORWARD_MS 250 /* the launcher's parts have to pass it on to each other */
-
-static void sleep_ms(int ms) {
-    (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
-}
 
 static bool is_unread(int pipe) {
     struct stat about;
@@ -31,8 +27,8 @@ static void let_output_arrive(void) {
     (void)fflush(stdout);
     for (int ms = 0; ms < READ_MS && (is_unread(STDOUT_FILENO) || is_unread(STDERR_FILENO));
          ms += LOOK_MS)
-        sleep_ms(LOOK_MS);
-    sleep_ms(FORWARD_MS);
+        tug_clock_sleep(LOOK_MS * UINT64_C(1000000));
+    tug_clock_sleep(FORWARD_MS * UINT64_C(1000000));
 }
 
 void tug_report_end_job(int status) {

@@ -63,3 +63,11 @@ foreach(windows IN ITEMS grid many)
     tug_mpi_test(endpoint.${windows} RANKS 4 NODES two WAYS tug ARGS ${windows} 1000 0.3
         ENV UCX_TLS=tcp,self)
 endforeach()
+
+# Signals interrupt every wait, from before MPI starts.
+foreach(how IN ITEMS interrupt restart)
+    tug_mpi_test(storm.${how} RANKS 2 3 ARGS ${how} 1000)
+    tug_mpi_test(storm.${how} RANKS 2 NODES tcp WAYS host off ARGS ${how} 1000)
+    tug_mpi_test(storm.${how} RANKS 2 3 NODES tcp WAYS tug ARGS ${how} 1000 tcp)
+    tug_llcl_test(storm WAYS all CASE ${how} RANKS 2 3 NODES tcp ARGS ${how} 1000 tcp)
+endforeach()
