@@ -582,6 +582,12 @@ static void read_slurm_address(void) {
     strcpy(tug_settings.slurm_address, fits ? text : "");
 }
 
+static void read_net_devices(void) {
+    const char *text = getenv("UCX_NET_DEVICES");
+    const bool fits = text != NULL && strlen(text) < sizeof tug_settings.net_devices;
+    strcpy(tug_settings.net_devices, fits && text[0] != '^' ? text : "");
+}
+
 /* Names of other versions: to pass them over would leave a job without what it asks for. */
 static void refuse_renamed(void) {
     static const char *const names[][2] = {{"TUGBOAT_BCAST", "TUGBOAT_COLLECTIVES"}};
@@ -619,6 +625,7 @@ static void load_all(void) {
     }
     refuse_renamed();
     read_slurm_address();
+    read_net_devices();
     loaded = true;
 }
 

@@ -127,6 +127,8 @@ struct tug_settings {
     char slurm_address[96];                    /* SLURM_TOPOLOGY_ADDR, if it is as short as that:
                                                   the names of the switches above this node, and its
                                                   own; of TUGBOAT_TORUS=auto alone */
+    char net_devices[256];                     /* UCX_NET_DEVICES, if it is as short as that and
+                                                  lists what UCX may use: "" otherwise */
     const char *tuning;                        /* TUGBOAT_TUNING: a file, or NULL */
     char verbs_device[TUG_VERBS_NAME_MAX + 1]; /* TUGBOAT_VERBS_DEVICE without port, or "auto" */
     unsigned verbs_port;                       /* port in TUGBOAT_VERBS_DEVICE, 0: any */

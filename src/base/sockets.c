@@ -1,6 +1,8 @@
 #include "base/sockets.h"
 
 #include <dirent.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/settings.h"
 
 #define OWN_MOST 64
 
@@ -197,23 +201,67 @@ struct choice {
     int worth;
 };
 
-static void weigh(int member, void *d) {
-    struct choice *choice = d;
-    struct sockaddr_storage here;
-    if (!local_address(member, &here))
-        return;
-    const int worth = tug_sockets_is_loopback(&here) ? 1 : host_listens_at(&here) ? 3 : 2;
+enum { LOOPBACK = 1, OTHER, LISTENED_AT, NAMED = LISTENED_AT };
+
+static void weigh(struct choice *choice, const struct sockaddr_storage *here, int more) {
+    const int worth = more + (tug_sockets_is_loopback(here) ? LOOPBACK
+                              : host_listens_at(here)       ? LISTENED_AT
+                                                            : OTHER);
     if (worth > choice->worth)
-        *choice->address = here;
+        *choice->address = *here;
     choice->worth = worth > choice->worth ? worth : choice->worth;
 }
 
+static void weigh_member(int member, void *d) {
+    struct sockaddr_storage here;
+    if (local_address(member, &here))
+        weigh(d, &here, 0);
+}
+
 static void weigh_set(int set, void *d) {
-    each_connection(set, weigh, d);
+    each_connection(set, weigh_member, d);
+}
+
+/* Does the user name this interface for the host to use? */
+static bool is_named(const char *interface) {
+    const size_t length = strlen(interface);
+    const char *at = tug_settings.net_devices;
+    size_t n = strcspn(at, ",");
+    while (at[n] != '\0' && (n != length || strncmp(at, interface, n) != 0)) {
+        at += n + 1;
+        n = strcspn(at, ",");
+    }
+    return n == length && strncmp(at, interface, n) == 0;
+}
+
+/* Others reach no address of one link only. */
+static bool get_address(const struct ifaddrs *interface, struct sockaddr_storage *address) {
+    const struct sockaddr *its = interface->ifa_addr;
+    if (its == NULL || !(interface->ifa_flags & IFF_UP) ||
+        (its->sa_family != AF_INET && its->sa_family != AF_INET6))
+        return false;
+    memset(address, 0, sizeof(*address));
+    memcpy(address, its,
+           its->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+    return its->sa_family == AF_INET ||
+           !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+static void weigh_named(struct choice *choice) {
+    struct sockaddr_storage here;
+    struct ifaddrs *all;
+    if (tug_settings.net_devices[0] == '\0' || getifaddrs(&all) != 0)
+        return;
+    for (const struct ifaddrs *one = all; one != NULL; one = one->ifa_next)
+        if (is_named(one->ifa_name) && get_address(one, &here))
+            weigh(choice, &here, NAMED);
+    freeifaddrs(all);
 }
 
 bool tug_sockets_local(struct sockaddr_storage *address) {
     struct choice choice = {address, 0};
     tug_sockets_each_set(weigh_set, &choice);
+    if (choice.worth > 0)
+        weigh_named(&choice);
     return choice.worth > 0;
 }

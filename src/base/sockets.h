@@ -26,7 +26,9 @@ void tug_sockets_disclaim(int set);
 bool tug_sockets_is_loopback(const struct sockaddr_storage *address);
 
 /* The address at this end of one such socket: of the network that the host uses. Best is one at
- * which the host listens, then any other, last one of the loopback device. False: there is none. */
+ * which the host listens, then any other, last one of the loopback device. Before these come, in
+ * the same order, those of the interfaces that the user names (UCX_NET_DEVICES). False: there is no
+ * such socket. */
 bool tug_sockets_local(struct sockaddr_storage *address);
 
 #endif

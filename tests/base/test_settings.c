@@ -140,6 +140,17 @@ static void test_torus(void **state) {
     unsetenv("SLURM_TOPOLOGY_ADDR");
 }
 
+static void test_net_devices(void **state) {
+    (void)state;
+    setenv("UCX_NET_DEVICES", "eth0,lo", 1);
+    accept("TUGBOAT", "1");
+    assert_string_equal(tug_settings.net_devices, "eth0,lo");
+    setenv("UCX_NET_DEVICES", "^eth0", 1);
+    accept("TUGBOAT", "1");
+    assert_string_equal(tug_settings.net_devices, "");
+    unsetenv("UCX_NET_DEVICES");
+}
+
 static void test_verbs_device(void **state) {
     (void)state;
     accept("TUGBOAT_VERBS_DEVICE", "mlx5_0");
@@ -412,6 +423,7 @@ int main(void) {
         CASE(test_ring_size),
         CASE(test_segment),
         CASE(test_torus),
+        CASE(test_net_devices),
         CASE(test_transports),
         CASE(test_affinity),
         CASE(test_stats),

@@ -2,8 +2,11 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <sched.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 
+#include "base/settings.h"
 #include "base/sockets.h"
 #include "check.h"
 
@@ -94,6 +97,97 @@ static void a_network_of_hosts_comes_before_the_loopback_device(void **state) {
     end(&local);
 }
 
+/* ---- in a network of the test's own: lo, and two more interfaces ---- */
+
+#define FIRST "10.9.9.1"
+#define SECOND "10.9.9.2"
+
+static bool set_interface(const char *name, const char *address) {
+    const int any = socket(AF_INET, SOCK_DGRAM, 0);
+    struct ifreq request = {.ifr_flags = 0};
+    const struct sockaddr_in its = {.sin_family = AF_INET, .sin_addr = ip(address)};
+    strcpy(request.ifr_name, name);
+    memcpy(&request.ifr_addr, &its, sizeof(its));
+    bool set = ioctl(any, SIOCSIFADDR, &request) == 0;
+    request.ifr_flags = IFF_UP | IFF_RUNNING;
+    set &= ioctl(any, SIOCSIFFLAGS, &request) == 0;
+    close(any);
+    return set;
+}
+
+static bool have_network(void) {
+    static int have = -1;
+    if (have < 0)
+        have = (unshare(CLONE_NEWNET) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0) &&
+               set_interface("lo", "127.0.0.1") && set_interface("lo:1", FIRST) &&
+               set_interface("lo:2", SECOND);
+    return have;
+}
+
+static void name_devices(const char *names) {
+    setenv("UCX_NET_DEVICES", names, 1);
+    tug_settings_reset();
+    assert_int_equal(tug_settings_load(NULL, 0), 0);
+}
+
+/* Nothing listens at its end any more. */
+static void be_deaf(struct connection *made) {
+    const int other_end = accept(made->listener, NULL, NULL);
+    assert_true(other_end >= 0);
+    close(made->listener);
+    made->listener = other_end;
+}
+
+static void the_hosts_listener_comes_first(void **state) {
+    (void)state;
+    if (!have_network())
+        skip();
+    for (int first = 0; first < 2; first++) {
+        struct connection made[] = {connect_at(ip("127.0.0.8")), connect_at(ip(FIRST)),
+                                    connect_at(ip(SECOND))};
+        be_deaf(&made[first ? 2 : 1]);
+        expect_found(ip(first ? FIRST : SECOND));
+        be_deaf(&made[first ? 1 : 2]);
+        struct sockaddr_storage found;
+        assert_true(tug_sockets_local(&found) && !tug_sockets_is_loopback(&found));
+        for (int i = 0; i < 3; i++)
+            end(&made[i]);
+    }
+}
+
+static void a_named_interface_comes_before_the_hosts_listener(void **state) {
+    static const struct {
+        const char *names, *right;
+    } cases[] = {
+        {"lo:1", FIRST},
+        {"lo:2", SECOND},
+        {"mlx5_0:1,lo:1", FIRST},
+        {"lo,lo:1", FIRST},
+        {"lo:1,lo", FIRST},
+        {"lo", "127.0.0.1"},
+        {"", SECOND},
+        {"all", SECOND},
+        {"mlx5_0:1", SECOND},
+        {"lo:11,:1,lo:", SECOND},
+        {"^lo:2,lo:1", SECOND},
+        {"lo:1,lo:2", SECOND},
+    };
+    struct sockaddr_storage found;
+    (void)state;
+    if (!have_network())
+        skip();
+    name_devices("lo:1");
+    assert_false(tug_sockets_local(&found));
+    struct connection made = connect_at(ip(SECOND));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        name_devices(cases[i].names);
+        expect_found(ip(cases[i].right));
+    }
+    end(&made);
+    unsetenv("UCX_NET_DEVICES");
+    tug_settings_reset();
+}
+
 static void loopback_addresses_are_known(void **state) {
     const char *const loopback[] = {"127.0.0.1", "127.9.9.9", "::ffff:127.0.0.1", "::1"};
     const char *const others[] = {"128.0.0.1", "::ffff:10.0.0.1", "::2"};
@@ -114,6 +208,8 @@ int main(void) {
         cmocka_unit_test(the_programs_connections_are_not_the_hosts),
         cmocka_unit_test(a_network_of_hosts_comes_before_the_loopback_device),
         cmocka_unit_test(loopback_addresses_are_known),
+        cmocka_unit_test(the_hosts_listener_comes_first),
+        cmocka_unit_test(a_named_interface_comes_before_the_hosts_listener),
     };
     return cmocka_run_group_tests_name("base/sockets", cases, NULL, NULL);
 }
