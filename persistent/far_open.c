@@ -301,8 +301,11 @@ static int meet(const struct tug_team *team, const struct tug_channel *channel,
             error = tug_host.Isend_c(&meeting->mine, sizeof(struct word), MPI_BYTE, peer, tag,
                                      team->comm, &meeting->requests[1]);
     }
-    for (uint32_t i = 0; i < 2 * n && error == MPI_SUCCESS; i++)
-        error = tug_polite_wait(&meetings[i / 2].requests[i % 2]);
+    const uint32_t posted = error == MPI_SUCCESS ? 2 * n : 0;
+    for (uint32_t i = 0; i < posted; i++) { /* all of them, as the meetings are freed next */
+        const int ended = tug_polite_wait(&meetings[i / 2].requests[i % 2]);
+        error = error == MPI_SUCCESS ? ended : error;
+    }
     return error == MPI_SUCCESS ? 0 : TUG_ERR_MPI;
 }
 

@@ -1,0 +1,116 @@
+/* The ends of streams between nodes meet by messages of the host's: what the other end says of its
+ * slots is checked, and all receives have ended before their memory is freed. */
+#include "check.h"
+
+#include "host/host.h"
+#include "llcl/llcl.h"
+#include "node/team.h"
+#include "persistent/channel.h"
+#include "persistent/collectives.h"
+#include "persistent/far_private.h"
+#include "tugboat/tugboat.h"
+
+#define PEERS 3
+
+static uint64_t slot_bytes; /* that all peers say */
+static unsigned waits;      /* requests that have ended */
+static unsigned fails;      /* the first so many end with an error */
+
+bool __wrap_tug_all_agree(MPI_Comm comm, bool mine);
+bool __wrap_tug_all_agree(MPI_Comm comm, bool mine) {
+    (void)comm;
+    return mine;
+}
+
+int __wrap_tug_polite_wait(MPI_Request *request);
+int __wrap_tug_polite_wait(MPI_Request *request) {
+    (void)request;
+    return waits++ < fails ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
+}
+
+int __wrap_tug_mem_register(tug_context *context, void *address, size_t bytes,
+                            tug_registration **result);
+int __wrap_tug_mem_register(tug_context *context, void *address, size_t bytes,
+                            tug_registration **result) {
+    (void)context, (void)address, (void)bytes;
+    *result = NULL;
+    return 0;
+}
+
+void __wrap_tug_mem_key(const tug_registration *registration, struct tug_key *key);
+void __wrap_tug_mem_key(const tug_registration *registration, struct tug_key *key) {
+    (void)registration;
+    memset(key, 1, sizeof(*key));
+}
+
+/* A word of two ends, each with a key and three numbers; the landing's is the first. */
+static int receive(void *memory, MPI_Count bytes, MPI_Datatype type, int from, int tag,
+                   MPI_Comm comm, MPI_Request *request) {
+    (void)type, (void)from, (void)tag, (void)comm, (void)request;
+    assert_int_equal(bytes, 2 * (sizeof(struct tug_key) + 3 * sizeof(uint64_t)));
+    memcpy((unsigned char *)memory + sizeof(struct tug_key) + sizeof(uint64_t), &slot_bytes,
+           sizeof(slot_bytes));
+    return MPI_SUCCESS;
+}
+
+static int send(const void *memory, MPI_Count bytes, MPI_Datatype type, int to, int tag,
+                MPI_Comm comm, MPI_Request *request) {
+    (void)memory, (void)bytes, (void)type, (void)to, (void)tag, (void)comm, (void)request;
+    return MPI_SUCCESS;
+}
+
+/* Opens a stream to each of the peers. */
+static int open_streams(void) {
+    static struct tug_team team;
+    struct tug_far far = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct tug_collectives own = {.far = &far};
+    struct tug_channel channel = {0};
+    struct tug_far_need needs[PEERS];
+    team.parts[TUG_PART_COLLECTIVES].state = &own;
+    for (uint32_t i = 0; i < PEERS; i++)
+        needs[i] = (struct tug_far_need){.peer = i + 1, .sends = true, .longest = 8};
+    waits = 0;
+    const int error = tug_far_open(&team, &channel, needs, PEERS, true);
+    tug_far_close(&channel);
+    while (far.blocks != NULL) {
+        struct tug_far_block *block = far.blocks;
+        far.blocks = block->next;
+        free(block->memory);
+        free(block);
+    }
+    return error;
+}
+
+static void slots_are_as_readers_make_them(void **state) {
+    (void)state;
+    static const uint64_t good[] = {64, 1024, 32768},
+                          lies[] = {0, 32, 96, 65536, UINT64_MAX, (uint64_t)1 << 63};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        slot_bytes = good[i];
+        assert_int_equal(open_streams(), 0);
+    }
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        slot_bytes = lies[i];
+        assert_int_equal(open_streams(), TUG_ERR_PEER);
+    }
+}
+
+static void all_that_is_received_ends(void **state) {
+    (void)state;
+    slot_bytes = 64;
+    for (fails = 1; fails <= 2 * PEERS; fails++) {
+        assert_int_equal(open_streams(), TUG_ERR_MPI);
+        assert_int_equal(waits, 2 * PEERS);
+    }
+    fails = 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_are_as_readers_make_them),
+        cmocka_unit_test(all_that_is_received_ends),
+    };
+    tug_host.Irecv_c = receive;
+    tug_host.Isend_c = send;
+    return cmocka_run_group_tests_name("far", tests, NULL, NULL);
+}
