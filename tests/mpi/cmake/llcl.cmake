@@ -140,9 +140,12 @@ endif()
 
 # One that would have sent a signal.
 tug_llcl_test(lost WAYS all RANKS 2 NODES tcp LABELS fault)
-if(TEST mpi.llcl_lost.all.host.n2.tcp)
-    set_tests_properties(mpi.llcl_lost.all.host.n2.tcp PROPERTIES PASS_REGULAR_EXPRESSION "right")
-endif()
+tug_llcl_test(lost WAYS all CASE forked RANKS 2 NODES tcp ARGS forked LABELS fault)
+foreach(case IN ITEMS all all.forked)
+    if(TEST mpi.llcl_lost.${case}.host.n2.tcp)
+        set_tests_properties(mpi.llcl_lost.${case}.host.n2.tcp PROPERTIES PASS_REGULAR_EXPRESSION "right")
+    endif()
+endforeach()
 
 # A context, a window and an array take as much memory as `tugboat info --memory` says.
 if(TARGET tugboat)
