@@ -407,35 +407,57 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
     uint64_t word = (uint64_t)(uintptr_t)team ^ (uint64_t)random() << 20;
     if (team->rank == 0)
         (void)tug_random_draw(&word, sizeof(word));
-    int64_t most[5] = {team->node_size, team->rank == 0 ? (int64_t)(word >> 1) : 0,
-                       tug_level.requested == MPI_THREAD_MULTIPLE, team->cores,
-                       (int64_t)(tug_cores_crowd() * 1e6)};
-    (void)tug_agree(team->comm, MPI_MAX, most, 5);
+    int64_t most[6] = {team->node_size,
+                       team->rank == 0 ? (int64_t)(word >> 1) : 0,
+                       tug_level.requested == MPI_THREAD_MULTIPLE,
+                       team->cores,
+                       (int64_t)(tug_cores_crowd() * 1e6),
+                       !is_in_world(comm)};
+    (void)tug_agree(team->comm, MPI_MAX, most, 6);
     team->node_most = (int)most[0];
     team->shelved.id = (uint64_t)most[1];
     team->threaded = most[2] != 0;
     team->cores = (uint32_t)most[3];
     team->crowd = (double)most[4] * 1e-6;
     team->oversubscribed = team->crowd > 1;
-    team->in_world = is_in_world(comm);
+    team->in_world = most[5] == 0;
     if (is_shared(team))
         tug_shelf_put(&shared, &team->shelved);
     return 0;
 }
 
-/* ---- kept ones ---- */
+/* ---- idle ones ---- */
 
-/* By a process: each has some ten communicators' ids. Open MPI frees the windows that are left in
- * MPI_Finalize, by their handles, and all ranks meet in each: those whose threads have made them in
- * different orders would wait for ever. */
+/* A rank leaves a team without the others, since they may wait elsewhere for what this rank does
+ * next: MPI_Request_free and the end of a communicator are local. It lies here until a communicator
+ * of the same ranks takes it, or all its ranks come to make another. */
+static struct tug_shelf resting = TUG_SHELF(0);
+static _Atomic int crowd; /* what is idle, by weight */
+
+/* So much may be idle when a team is made. Open MPI frees the windows that are left in
+ * MPI_Finalize. */
 #ifdef OPEN_MPI
-#define KEPT_MOST 0
+#define IDLE_MOST 0
 #else
-#define KEPT_MOST 4
+#define IDLE_MOST 4
 #endif
-#define KEPT_BYTES_MOST ((size_t)4 << 20) /* of shared memory, each */
+#define LARGE_BYTES ((size_t)4 << 20) /* of shared memory: not to be idle for long */
 
-static struct tug_shelf kept = TUG_SHELF(KEPT_MOST);
+static int weight(const struct tug_team *team) {
+    return team->arena_bytes > LARGE_BYTES ? IDLE_MOST + 1 : 1;
+}
+
+static void rest(struct tug_team *team) {
+    atomic_fetch_add(&crowd, weight(team));
+    tug_shelf_put(&resting, &team->shelved);
+}
+
+static struct tug_team *wake(bool (*fits)(const struct tug_shelved *, void *), void *argument) {
+    struct tug_team *team = (struct tug_team *)tug_shelf_borrow(&resting, fits, argument);
+    if (team != NULL)
+        atomic_fetch_sub(&crowd, weight(team));
+    return team;
+}
 
 bool tug_team_keeps(const struct tug_team *team) {
     return !atomic_load(&keeps_nothing) && atomic_load(&team->communicators) > 0;
@@ -445,58 +467,81 @@ void tug_teams_keep_nothing(void) {
     atomic_store(&keeps_nothing, true);
 }
 
-/* So many of the places may stay those of teams that are in use: who has been kept once need not
- * ask the others whether it may be kept again. */
-#define PLACED_MOST (KEPT_MOST / 2)
+#define OFFERED_MOST 32
 
-static _Atomic int placed; /* teams in use that have a place */
-
-/* After true the caller keeps it, or waives. */
-static bool reserve(const struct tug_team *team) {
-    return team->in_world && !atomic_load(&keeps_nothing) && tug_shelf_reserve(&kept);
+/* Is the team idle on all its ranks? all: what the ranks that meet offer. */
+static bool is_left_by_all(const struct tug_team *team, const uint64_t *all, size_t n) {
+    int offers = 0;
+    for (size_t i = 0; i < n; i++)
+        offers += all[i] == team->shelved.id;
+    return offers == team->nranks;
 }
 
-/* Those whose ids are at least that. */
-struct fitting {
+/* Frees the teams whose ranks are all here and have left them, in the order of their ids.
+ * Collective over comm. */
+static void free_idle(MPI_Comm comm) {
+    struct tug_team *offered[OFFERED_MOST];
+    uint64_t ids[OFFERED_MOST] = {0};
+    int nranks, n = 0;
+    tug_host.Comm_size(comm, &nranks);
+    uint64_t *all = calloc((size_t)nranks, sizeof(ids));
+    const bool ready = tug_all_agree(comm, all != NULL);
+    while (ready && n < OFFERED_MOST && (offered[n] = wake(NULL, NULL)) != NULL) {
+        ids[n] = offered[n]->shelved.id;
+        n++;
+    }
+    const bool told = ready && TUG_POLITE(Iallgather, ids, OFFERED_MOST, MPI_UINT64_T, all,
+                                          OFFERED_MOST, MPI_UINT64_T, comm) == MPI_SUCCESS;
+    for (int i = 0; i < n; i++) {
+        if (told && is_left_by_all(offered[i], all, (size_t)nranks * OFFERED_MOST))
+            team_free(offered[i]);
+        else
+            rest(offered[i]);
+    }
+    free(all);
+}
+
+/* ---- finding ---- */
+
+struct search {
     MPI_Comm comm;
-    uint64_t least;
+    uint64_t least; /* of ids */
+    bool may_make;  /* this rank, then all: there is memory for a new one */
+    bool crowded;   /* some rank has too much that is idle */
 };
 
 static bool fits(const struct tug_shelved *team, void *argument) {
-    const struct fitting *fitting = argument;
+    const struct search *search = argument;
     int how = MPI_UNEQUAL;
-    return team->id >= fitting->least &&
-           tug_host.Comm_compare(fitting->comm, ((const struct tug_team *)team)->comm, &how) ==
+    return team->id >= search->least &&
+           tug_host.Comm_compare(search->comm, ((const struct tug_team *)team)->comm, &how) ==
                MPI_SUCCESS &&
            how == MPI_CONGRUENT;
 }
 
 static void put_back(struct tug_team *team) {
-    tug_shelf_put(team->communicators > 0 ? &shared : &kept, &team->shelved);
+    if (team->communicators > 0)
+        tug_shelf_put(&shared, &team->shelved);
+    else
+        rest(team);
 }
 
 /* The first whose ranks are those of the communicator, or NULL. */
-static struct tug_team *borrow(struct fitting *fitting) {
+static struct tug_team *borrow(struct search *search) {
     if (atomic_load(&keeps_nothing))
         return NULL;
-    struct tug_shelved *used = tug_shelf_borrow(&shared, fits, fitting),
-                       *spare = tug_shelf_borrow(&kept, fits, fitting);
+    struct tug_team *used = (struct tug_team *)tug_shelf_borrow(&shared, fits, search),
+                    *spare = wake(fits, search);
     if (used != NULL && spare != NULL) {
-        struct tug_shelved *later = used->id < spare->id ? spare : used;
-        put_back((struct tug_team *)later);
-        return (struct tug_team *)(later == used ? spare : used);
+        struct tug_team *later = used->shelved.id < spare->shelved.id ? spare : used;
+        put_back(later);
+        return later == used ? spare : used;
     }
-    return (struct tug_team *)(used != NULL ? used : spare);
+    return used != NULL ? used : spare;
 }
 
-/* The team is this communicator's from now on, too. A kept one keeps its place if all ranks can
- * spare it. */
-static struct tug_team *take(struct tug_team *team, bool keeps_place) {
-    if (team->communicators == 0) {
-        team->placed = keeps_place;
-        if (!keeps_place)
-            tug_shelf_waive(&kept);
-    }
+/* The team is this communicator's from now on, too. */
+static struct tug_team *take(struct tug_team *team) {
     team->communicators++;
     team->references++;
     if (is_shared(team))
@@ -504,39 +549,28 @@ static struct tug_team *take(struct tug_team *team, bool keeps_place) {
     return team;
 }
 
-/* May one more team in use have a place? */
-static bool claim_place(void) {
-    if (atomic_fetch_add(&placed, 1) < PLACED_MOST)
-        return true;
-    atomic_fetch_sub(&placed, 1);
-    return false;
-}
-
-/* Returns the team, in use or kept, that all ranks have found, or NULL. *may_make: all ranks have
- * memory for a new team. Each rank offers the first fitting team that it has. If the offers differ,
- * the next round offers teams from the latest of them on. A team in use must have as many
- * communicators on all ranks: its parts drop what they know when it has none, on all ranks or on
- * none. */
-static struct tug_team *find_team(MPI_Comm comm, bool *may_make) {
-    struct fitting fitting = {.comm = comm};
+/* Returns the team, in use or idle, that all ranks have found, or NULL. Each rank offers the first
+ * fitting team that it has. If the offers differ, the next round offers teams from the latest of
+ * them on. A team in use must have as many communicators on all ranks: its parts drop what they
+ * know when it has none, on all ranks or on none. */
+static struct tug_team *find_team(struct search *search) {
     for (;;) {
-        struct tug_team *found = borrow(&fitting);
+        struct tug_team *found = borrow(search);
         const int64_t users = found != NULL ? found->communicators : 0;
-        const bool claims = found != NULL && users == 0 && claim_place();
         const int64_t id = found != NULL ? (int64_t)found->shelved.id : 0;
-        int64_t votes[6] = {id, ~id, !claims, !*may_make, users, ~users};
-        const bool agreed = tug_agree(comm, MPI_MAX, votes, 6) == MPI_SUCCESS;
-        const bool same = agreed && votes[0] == ~votes[1], alike = same && votes[4] == ~votes[5];
-        if (claims && (!alike || votes[2] != 0))
-            atomic_fetch_sub(&placed, 1);
-        *may_make = agreed && votes[3] == 0;
+        int64_t votes[6] = {id,    ~id,    !search->may_make,
+                            users, ~users, atomic_load(&crowd) > IDLE_MOST};
+        const bool agreed = tug_agree(search->comm, MPI_MAX, votes, 6) == MPI_SUCCESS;
+        const bool same = agreed && votes[0] == ~votes[1], alike = same && votes[3] == ~votes[4];
+        search->may_make = agreed && votes[2] == 0;
+        search->crowded = agreed && votes[5] != 0;
         if (alike)
-            return found != NULL ? take(found, votes[2] == 0) : NULL;
+            return found != NULL ? take(found) : NULL;
         if (found != NULL)
             put_back(found);
         if (!agreed || ~votes[1] == 0)
             return NULL;
-        fitting.least = (uint64_t)votes[0] + same;
+        search->least = (uint64_t)votes[0] + same;
     }
 }
 
@@ -548,10 +582,14 @@ static bool has_engine(void) {
 /* Takes a team that there is, if all ranks have the same, or makes one. Collective. */
 static int take_or_make(MPI_Comm comm, struct tug_team **result) {
     struct tug_team *fresh = calloc(1, sizeof(*fresh));
-    bool may_make = fresh != NULL && has_engine() && atomic_load(&teams) < TEAMS_MOST;
-    struct tug_team *found = find_team(comm, &may_make);
+    struct search search = {.comm = comm,
+                            .may_make =
+                                fresh != NULL && has_engine() && atomic_load(&teams) < TEAMS_MOST};
+    struct tug_team *found = find_team(&search);
     *result = found != NULL ? found : fresh;
-    if (found == NULL && may_make)
+    if (found == NULL && search.crowded)
+        free_idle(comm);
+    if (found == NULL && search.may_make)
         return team_make(comm, fresh);
     free(fresh);
     return found != NULL ? 0 : TUG_ERR_NO_MEMORY;
@@ -622,59 +660,27 @@ int tug_team_gather(struct tug_team *team, const struct tug_word *mine, struct t
 /* ---- belonging to a communicator ---- */
 
 void tug_team_drop(struct tug_team *team) {
-    if (--team->references > 0 || !team->placed)
-        return;
-    atomic_fetch_sub(&placed, 1);
-    tug_shelf_put(&kept, &team->shelved);
+    if (--team->references == 0 && team->in_world)
+        rest(team);
 }
 
 void tug_team_leave(struct tug_team *team, MPI_Comm comm) {
-    if (team->placed)
+    if (team->in_world)
         tug_team_drop(team);
     else if (tug_all_agree(comm, --team->references == 0))
         team_free(team);
 }
 
-/* Too much is mapped for it to be kept. The same answer on all ranks. */
-static bool is_large(const struct tug_team *team) {
-    return team->arena_bytes > KEPT_BYTES_MOST;
-}
-
-/* It is kept when nobody needs it any more, whoever that is last. The same answer on all ranks. */
-static bool stays_placed(const struct tug_team *team) {
-    return team->placed && !is_large(team);
-}
-
-/* The same for its communicator, after which it may be kept. Collective, if it has no place or has
- * grown too large for one. */
-static void leave_or_keep(struct tug_team *team) {
-    if (stays_placed(team)) {
-        tug_team_drop(team);
-        return;
-    }
-    if (team->placed) {
-        atomic_fetch_sub(&placed, 1);
-        tug_shelf_waive(&kept);
-        team->placed = false;
-    }
-    const bool last = --team->references == 0, keeps = last && !is_large(team) && reserve(team);
-    int64_t votes[2] = {!last, !keeps};
-    const bool agreed = tug_team_agree(team, MPI_MAX, votes, 2) == MPI_SUCCESS;
-    if (agreed && votes[1] == 0)
-        tug_shelf_put(&kept, &team->shelved);
-    else if (keeps)
-        tug_shelf_waive(&kept);
-    if (agreed && votes[0] == 0 && votes[1] != 0)
-        team_free(team);
-}
-
-/* A communicator has gone: so does the team, if no rank needs it; else its memory stays for them
- * until the process ends, or the last context has left. */
+/* A communicator has gone. A team across worlds goes with it, if no rank needs it; else its memory
+ * stays for them until the process ends, or the last context has left. */
 static void follow(struct tug_team *team) {
     for (int i = 0; i < TUG_PARTS && team->communicators == 0; i++)
         if (team->parts[i].state != NULL && team->parts[i].drop != NULL)
             team->parts[i].drop(team->parts[i].state);
-    leave_or_keep(team);
+    if (team->in_world)
+        tug_team_drop(team);
+    else if (tug_team_all_agree(team, --team->references == 0))
+        team_free(team);
 }
 
 /* Those whose communicators go within a call of this thread that comes back before they follow. */
@@ -724,7 +730,7 @@ bool tug_team_goes_alone(MPI_Comm comm) {
     if (key == MPI_KEYVAL_INVALID ||
         tug_host.Comm_get_attr(comm, key, (void *)&team, &flag) != MPI_SUCCESS)
         return false;
-    return !flag || stays_placed(team);
+    return !flag || team->in_world;
 }
 
 static bool is_known(MPI_Comm comm) {

@@ -7,7 +7,9 @@
  * since it takes ids of communicators, of which MPICH has 2 048 in a process: a program may use
  * nearly all of them. (Where some rank has several threads in MPI each has its own: the threads
  * may be in calls on two communicators at once.) When the last one goes, and nothing else holds the
- * team, it goes too, or is kept for the next one. It has a private
+ * team, it is idle: each rank leaves it without the others. The next communicator of the same ranks
+ * takes it, or it is freed where another team is made, if all its ranks are there. (One across
+ * worlds is freed with its communicator.) It has a private
  * communicator for the traffic between nodes, the map of ranks to nodes as the host sees them
  * (MPI_COMM_TYPE_SHARED), the processes of this node as *neighbours* (neighbour.h), and an
  * *arena*: memory shared by the ranks of this node, taken from the host MPI. Windows and
@@ -73,7 +75,6 @@ struct tug_team {
     _Atomic int references;      /* of this rank: communicators, requests, windows, contexts */
     bool threaded;               /* some rank has several threads in MPI */
     bool in_world;               /* all ranks are of this process's MPI_COMM_WORLD */
-    bool placed;                 /* in use, and has a place where teams are kept */
     size_t arena_bytes;          /* of chunks, which stay as long as the team */
     _Atomic int communicators;   /* of the program, that have it */
     struct tug_team *follows;    /* the next one whose communicator went in the same call */
@@ -156,11 +157,11 @@ static inline void tug_team_hold(struct tug_team *team) {
     team->references++;
 }
 
-/* One less. Where it was the last, the team is kept if it has a place, else it stays until the
- * process ends. */
+/* One less. Where it was the last, the team is idle; one across worlds stays until the process
+ * ends. Local. */
 void tug_team_drop(struct tug_team *team);
 
-/* One less. Where it was the last on all ranks, the team is kept or freed. Collective over comm,
+/* The same; one across worlds is freed where it was the last on all ranks. Collective over comm,
  * which has the team's ranks. */
 void tug_team_leave(struct tug_team *team, MPI_Comm comm);
 
@@ -175,7 +176,7 @@ bool tug_team_goes_alone(MPI_Comm comm);
 void tug_teams_keep_nothing(void);
 
 /* The host's MPI_Request_free. A communicator that was freed before goes with its last request, and
- * MPICH 4.2 cannot agree with other ranks in there: its team goes afterwards. */
+ * MPICH 4.2 cannot be called in there for all that its team lets go of: that follows. */
 int tug_team_request_free(MPI_Request *request);
 
 /* While MPI or its world ends communicators' last attributes are deleted where no collective may be

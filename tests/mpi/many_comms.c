@@ -7,10 +7,12 @@
  *     many_comms windows|requests N    N communicators of the same ranks, all with a window or a
  *                                      persistent reduction
  *     many_comms groups N              the same with both, on communicators of different ranks
- *     many_comms orders                requests on two communicators of the same ranks are started,
- *                                      and the communicators freed, in different orders
- *     many_comms short N               the program takes all communicators there are, gives N back,
- *                                      and makes a window and a request
+ *     many_comms orders                requests on two communicators of the same ranks, in the same
+ *                                      order and in the reverse one, are started, and the
+ *                                      communicators freed, in different orders
+ *     many_comms leaving               a communicator goes on one rank before it goes on the next,
+ * in MPI_Request_free, MPI_Comm_free or MPI_Wait many_comms short N               the program takes
+ * all communicators there are, gives N back, and makes a window and a request
  */
 #include "check.h"
 
@@ -113,14 +115,15 @@ static void groups(int n) {
         end(&users[i]);
 }
 
-/* The two have what the library has for their ranks together. */
-static void orders(void) {
-    for (int round = 0; round < 40; round++) {
+/* The two have what the library has for their ranks together, or each its own. */
+static void in_orders(bool reversed) {
+    for (int round = 0; round < 20; round++) {
         MPI_Comm comms[2];
         const int first = (check_rank + round) % 2;
         int64_t value[4] = {round, round, round, round};
         for (int i = 0; i < 2; i++) {
-            MUST(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
+            const int key = reversed && i ? -check_rank : check_rank;
+            MUST(MPI_Comm_split(MPI_COMM_WORLD, 0, key, &comms[i]));
             begin(&users[i], comms[i], round % 3 == 0, true);
         }
         for (int turn = 0; turn < 12; turn++) {
@@ -145,6 +148,76 @@ static void orders(void) {
             MUST(MPI_Request_free(&user->request));
         }
     }
+}
+
+static void orders(void) {
+    in_orders(false);
+    in_orders(true);
+}
+
+static MPI_Comm reversed(void) {
+    MPI_Comm comm;
+    MUST(MPI_Comm_split(MPI_COMM_WORLD, 0, -check_rank, &comm));
+    return comm;
+}
+
+/* Each rank frees its request when the rank before has freed its own. */
+static void free_in_turn(void) {
+    struct user user;
+    begin(&user, reversed(), false, true);
+    start(&user, 0);
+    MUST(MPI_Comm_free(&user.comm));
+    finish(&user, 0);
+    if (check_rank > 0)
+        MUST(MPI_Recv(NULL, 0, MPI_INT, check_rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    MUST(MPI_Request_free(&user.request));
+    if (check_rank + 1 < check_nranks)
+        MUST(MPI_Send(NULL, 0, MPI_INT, check_rank + 1, 0, MPI_COMM_WORLD));
+}
+
+/* It stays on rank 0 until a message has been waited for, and goes at once elsewhere. */
+static void free_with_message(void) {
+    struct user user;
+    MPI_Request message;
+    MPI_Comm comm = reversed();
+    begin(&user, comm, true, false);
+    put(&user, 1);
+    MUST(MPI_Win_free(&user.win));
+    if (check_rank == 0)
+        MUST(MPI_Irecv(NULL, 0, MPI_INT, 0, 0, comm, &message));
+    else if (user.rank == 0)
+        MUST(MPI_Send(NULL, 0, MPI_INT, check_nranks - 1, 0, comm));
+    MUST(MPI_Comm_free(&comm));
+    if (check_rank == 0) {
+        for (int r = 1; r < check_nranks; r++)
+            MUST(MPI_Recv(NULL, 0, MPI_INT, r, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+        MUST(MPI_Wait(&message, MPI_STATUS_IGNORE));
+    } else {
+        MUST(MPI_Send(NULL, 0, MPI_INT, 0, 1, MPI_COMM_WORLD));
+    }
+}
+
+static void begin_again(struct user *user, MPI_Comm of) {
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm comm;
+        if (i > 0)
+            end(user);
+        MUST(MPI_Comm_dup(of, &comm));
+        begin(user, comm, true, true);
+    }
+}
+
+/* Others are in use all the time, for which the library has kept what it had for the first. */
+static void leaving(void) {
+    struct user one, all;
+    begin_again(&one, MPI_COMM_SELF);
+    begin_again(&all, MPI_COMM_WORLD);
+    for (int round = 0; round < 20; round++) {
+        free_in_turn();
+        free_with_message();
+    }
+    end(&all);
+    end(&one);
 }
 
 static void be_short(int n) {
@@ -179,6 +252,8 @@ int main(int argc, char **argv) {
         groups(n);
     else if (strcmp(argv[1], "orders") == 0)
         orders();
+    else if (strcmp(argv[1], "leaving") == 0)
+        leaving();
     else
         be_short(n);
     return check_end();
