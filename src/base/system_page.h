@@ -3,6 +3,7 @@
 #ifndef TUG_BASE_SYSTEM_PAGE_H
 #define TUG_BASE_SYSTEM_PAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <unistd.h>
@@ -22,6 +23,15 @@ static inline uintptr_t tug_page_up(uintptr_t address) {
 /* The beginning of the page in which the address lies. */
 static inline uintptr_t tug_page_down(uintptr_t address) {
     return address & ~(uintptr_t)(tug_page_bytes() - 1);
+}
+
+/* Accesses a byte and changes nothing. If the program has protected the page, the thread faults as
+ * the program expects; an access by the kernel fails there (EFAULT). */
+static inline void tug_page_access(void *byte, bool writes) {
+    if (writes)
+        (void)__atomic_fetch_or((unsigned char *)byte, 0, __ATOMIC_RELAXED);
+    else
+        (void)*(volatile unsigned char *)byte;
 }
 
 #endif

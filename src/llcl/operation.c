@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/stats.h"
+#include "base/system_page.h"
 #include "llcl/copies.h"
 #include "llcl/long.h"
 #include "llcl/try.h"
@@ -231,10 +232,7 @@ bool tug_reach_touch(tug_context *context, const struct tug_reach *reach, const 
     while (!(writes ? tug_try_fetch_and_op_async(context, &write)
                     : tug_try_read_async(context, &read)))
         tug_progress(context);
-    if (writes)
-        (void)*(volatile unsigned char *)here;
-    else
-        (void)__atomic_fetch_or((unsigned char *)here, 0, __ATOMIC_RELAXED);
+    tug_page_access(here, !writes);
     return tug_counter_wait(context, &counter, 1) == 0;
 }
 

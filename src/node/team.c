@@ -432,7 +432,7 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
  * next: MPI_Request_free and the end of a communicator are local. It lies here until a communicator
  * of the same ranks takes it, or all its ranks come to make another. */
 static struct tug_shelf resting = TUG_SHELF(0);
-static _Atomic int crowd; /* what is idle, by weight */
+static _Atomic int idle_weight;
 
 /* So much may be idle when a team is made. Open MPI frees the windows that are left in
  * MPI_Finalize. */
@@ -448,14 +448,14 @@ static int weight(const struct tug_team *team) {
 }
 
 static void rest(struct tug_team *team) {
-    atomic_fetch_add(&crowd, weight(team));
+    atomic_fetch_add(&idle_weight, weight(team));
     tug_shelf_put(&resting, &team->shelved);
 }
 
 static struct tug_team *wake(bool (*fits)(const struct tug_shelved *, void *), void *argument) {
     struct tug_team *team = (struct tug_team *)tug_shelf_borrow(&resting, fits, argument);
     if (team != NULL)
-        atomic_fetch_sub(&crowd, weight(team));
+        atomic_fetch_sub(&idle_weight, weight(team));
     return team;
 }
 
@@ -559,7 +559,7 @@ static struct tug_team *find_team(struct search *search) {
         const int64_t users = found != NULL ? found->communicators : 0;
         const int64_t id = found != NULL ? (int64_t)found->shelved.id : 0;
         int64_t votes[6] = {id,    ~id,    !search->may_make,
-                            users, ~users, atomic_load(&crowd) > IDLE_MOST};
+                            users, ~users, atomic_load(&idle_weight) > IDLE_MOST};
         const bool agreed = tug_agree(search->comm, MPI_MAX, votes, 6) == MPI_SUCCESS;
         const bool same = agreed && votes[0] == ~votes[1], alike = same && votes[3] == ~votes[4];
         search->may_make = agreed && votes[2] == 0;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/fuzz/require.h"
 #include "tests/fuzz/world.h"
 #include "transport/packets/apply.h"
 #include "transport/memory.h"
@@ -23,14 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t bytes_most, unsigned seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t bytes_most);
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* ---- the world ---- */
 

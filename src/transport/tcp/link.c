@@ -24,15 +24,11 @@ static void mind(struct tug_tcp_link *link) {
         link->broken = true;
 }
 
-/* The kernel does not get at memory that the program has protected (EFAULT). An access of this
- * thread's own faults as the program expects, and changes nothing. */
+/* After EFAULT: the program may have protected the memory. */
 static void access_pages(void *memory, size_t bytes, bool writes) {
     const uintptr_t first = (uintptr_t)memory, behind = first + bytes;
     for (uintptr_t at = first; at < behind; at = tug_page_up(at + 1))
-        if (writes)
-            (void)__atomic_fetch_or((unsigned char *)at, 0, __ATOMIC_RELAXED);
-        else
-            (void)*(volatile unsigned char *)at;
+        tug_page_access((void *)at, writes); /* NOLINT: an address of the memory */
 }
 
 /* ---- going ---- */

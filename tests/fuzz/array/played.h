@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "gas/array.h"
+#include "tests/fuzz/require.h"
 
 #define RANKS 4u
 #define NODE 2u /* ranks 0 and 1 are a node and map each other's memory */
@@ -22,14 +23,6 @@
 #define PAGE 64u
 #define PAGES 12u
 #define CALLS 4096u
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* ---- ../receiver/script.c: the input ---- */
 

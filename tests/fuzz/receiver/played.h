@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/require.h"
 #include "tests/fuzz/world.h"
 #include "transport/packets/packets.h"
 #include "transport/packets/wire.h"
@@ -23,14 +24,6 @@
 #define ME 0u
 #define NODE 3u /* ranks 0, 1 and 2 are a node; the others are elsewhere */
 #define CANARY 0xc5
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* ---- script.c: the input ---- */
 
