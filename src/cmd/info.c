@@ -125,13 +125,20 @@ static bool is_missing(const struct tug_transport *row, char *reason) {
     return row->missing != NULL ? row->missing(reason) : host_missing(reason);
 }
 
+/* The available ones in one line, then a line for each of the others, with the reason. */
 static void print_transports(void) {
-    char reason[REASON_BYTES];
+    char reasons[TUG_TRANSPORT_COUNT][REASON_BYTES];
+    bool missing[TUG_TRANSPORT_COUNT];
     printf("transports (tugboat info -d says more)\n ");
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
-        if (!is_missing(tug_transports[i], reason))
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        missing[i] = is_missing(tug_transports[i], reasons[i]);
+        if (!missing[i])
             printf(" %s", tug_transports[i]->name);
+    }
     printf("\n");
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
+        if (missing[i])
+            printf("  %-13s not available: %s\n", tug_transports[i]->name, reasons[i]);
 }
 
 static void print_digests(void) {

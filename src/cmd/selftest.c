@@ -24,11 +24,13 @@
 #include "base/clock.h"
 #include "base/settings.h"
 #include "cmd/cmd.h"
+#include "cmd/infiniband.h"
 #include "cmd/kernel.h"
 #include "cmd/pick.h"
 #include "host/host.h"
 #include "node/cma.h"
 #include "transport/transport.h"
+#include "transport/verbs/verbs.h"
 
 #define RANK_OPTION "--rank"
 #define JOB_SECONDS 20
@@ -39,12 +41,9 @@
 
 /* ---- lines ---- */
 
-enum verdict { GOOD, NOTE, BAD };
-
 static int notes, failures;
 
-/* One check. A NOTE is worth knowing and spoils nothing. */
-__attribute__((format(printf, 3, 4))) static void tell(enum verdict verdict, const char *what,
+__attribute__((format(printf, 3, 4))) static void tell(enum tug_grade verdict, const char *what,
                                                        const char *format, ...) {
     static const char *const words[] = {"ok", "note", "FAILED"};
     va_list arguments;
@@ -168,12 +167,18 @@ static void check_kernel(void) {
         tell(GOOD, "system calls", "none that is wanted is refused");
 }
 
-static void check_device(void) {
-    char reason[REASON_BYTES] = "";
-    if (tug_transports[TUG_BY_VERBS]->missing(reason))
-        tell(GOOD, "InfiniBand", "none (%s): the host MPI is the network", reason);
-    else
-        tell(GOOD, "InfiniBand", "LLCL uses the device");
+static void check_infiniband(void) {
+    struct tug_verbs_footprint footprint;
+    char reason[REASON_BYTES] = "", text[TEXT_BYTES];
+    const bool missing = tug_transports[TUG_BY_VERBS]->missing(reason);
+    const struct tug_infiniband found = {
+        .devices = "/sys/class/infiniband",
+        .built = tug_verbs_footprint(1, 0, &footprint),
+        .allowed = (tug_settings.transports & TUG_WAY_VERBS) != 0,
+        .missing = missing ? reason : NULL,
+    };
+    const enum tug_grade grade = tug_infiniband_judge(&found, text, sizeof text);
+    tell(grade, "InfiniBand", "%s", text);
 }
 
 /* ---- the job ---- */
@@ -339,7 +344,7 @@ static void try_kinds(char **launcher, int n, bool under_tug, struct kinds *kind
 }
 
 /* A line that lists the calls whose bits are set, or false: there are none. */
-static bool tell_calls(enum verdict verdict, const char *what, const char *how,
+static bool tell_calls(enum tug_grade verdict, const char *what, const char *how,
                        const char *const names[], int calls) {
     char text[TEXT_BYTES] = "";
     for (int i = 0; calls >> i != 0; i++)
@@ -352,7 +357,7 @@ static bool tell_calls(enum verdict verdict, const char *what, const char *how,
 }
 
 static void judge_kinds(char **launcher, int n, bool under_tug) {
-    const enum verdict verdict = under_tug ? BAD : NOTE;
+    const enum tug_grade verdict = under_tug ? BAD : NOTE;
     const char *what = under_tug ? "data" : "host MPI";
     struct kinds kinds = {0};
     try_kinds(launcher, n, under_tug, &kinds);
@@ -473,8 +478,9 @@ static int test_launcher(int argc, char **argv) {
     check_host();
     check_memory();
     check_kernel();
-    check_device();
-    if (failures == 0 && find_all(argv, argc, false, &host)) {
+    const bool jobs_make_sense = failures == 0; /* also beside a card that is not used */
+    check_infiniband();
+    if (jobs_make_sense && find_all(argv, argc, false, &host)) {
         judge_host(&host);
         judge_kinds(argv, argc, false);
         if (tug_settings.enabled && find_all(argv, argc, true, &tug)) {

@@ -1,5 +1,5 @@
-/* The rows of a library that was built without the headers of what they go by: they say so when
- * asked, and are never opened. */
+/* Stand-ins for the rows that this build leaves out, because their headers were missing. Each says
+ * so, with the package to install, and is never opened. */
 #include <stdio.h>
 
 #include "transport/packets/wire.h"
@@ -13,9 +13,9 @@ static int open_none(struct tug_fabric *fabric, void **state, char *reason) {
     return TUG_ERR_UNSUPPORTED;
 }
 
-#define ABSENT(row, what, headers)                                                                 \
+#define ABSENT(row, what, packages)                                                                \
     static bool row##_missing(char *reason) {                                                      \
-        snprintf(reason, 256, "this library was built without the headers of " headers);           \
+        snprintf(reason, 256, "not in this build: install " packages " and build it again");       \
         return true;                                                                               \
     }                                                                                              \
     const struct tug_transport tug_transport_##row = {                                             \
@@ -27,7 +27,7 @@ static int open_none(struct tug_fabric *fabric, void **state, char *reason) {
 #endif
 
 #if !TUG_HAS_VERBS
-ABSENT(verbs, "InfiniBand and RoCE", "libibverbs");
+ABSENT(verbs, "InfiniBand and RoCE", "libibverbs-dev (rdma-core-devel)");
 
 bool tug_verbs_footprint(uint32_t operations, uint32_t active,
                          struct tug_verbs_footprint *footprint) {
@@ -39,7 +39,7 @@ bool tug_verbs_footprint(uint32_t operations, uint32_t active,
 #endif
 
 #if !TUG_HAS_OFI
-ABSENT(ofi, "packets by libfabric", "libfabric");
+ABSENT(ofi, "packets by libfabric", "libfabric-dev (libfabric-devel)");
 
 size_t tug_wire_ofi_footprint(uint64_t nranks) {
     (void)nranks;

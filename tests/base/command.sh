@@ -62,6 +62,11 @@ for wanted in '^tugboat [0-9]' 'compiler +[A-Za-z]+' 'build type +[A-Za-z]+' 'MP
     "library +$library" 'MPICH Version: [0-9.]+ \(libmpich\.so\.12\)' '^transports' '^ .* self mapped .* mpi$'; do
     expect "info: $wanted" 0 "$wanted" "$tugboat" info
 done
+expect info-ways 0 '^transports' "$tugboat" info
+for way in self mapped cma shm verbs ofi tcp mpi; do
+    [ "$(sed -n '/^transports/,/^digests/p' "$work/out" | grep -cE "^  ([a-z]+ )*$way( [a-z]+)*\$|^  $way +not available: .{8}")" = 1 ] ||
+        fail "info: $way is listed neither as available nor with a reason: $(cat "$work/out")"
+done
 expect info-environment 0 'TUGBOAT_SPIN_US +9 +\(environment' env TUGBOAT_SPIN_US=9 "$tugboat" info
 expect info-unknown 0 'TUGBOAT_WIND .*not a setting' env TUGBOAT_WIND=1 "$tugboat" info
 expect info-bad 1 '^tugboat: TUGBOAT_RING_SIZE=3 is not allowed: it must be a power of two, 16 to 1048576' \

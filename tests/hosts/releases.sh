@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tugboat on other Debian releases: makes roots of each, builds the library for both MPIs and its package there, and runs
 # small programs in four languages three ways: host alone, under `tugboat run`, with TUGBOAT=off (matrix.sh). Then the
-# package is installed, for each MPI, in a root that has nothing but a C compiler and that MPI (package.sh).
+# package is installed, for each MPI, in a root that has nothing but a C compiler and that MPI (package.sh). Last,
+# `./dev build` runs in a root that has nothing at all (bare.sh).
 #
 # Roots and compiled objects are kept. What runs in a root sees a layer over it that is gone afterwards,
 # and all mounts are in a mount namespace of their own: a root stays as it was made, and nothing stays mounted.
@@ -221,14 +222,34 @@ begin_preparing() {
     done
 }
 
-# try_root RELEASE WORK DIR: what matrix.sh and package.sh say.
-try_root() {
-    local release=$1 work=$2 dir=$3 mpi
-    in_root "$dir" "$work" /mnt/source/tests/hosts/matrix.sh /mnt/source /mnt/source/build /mnt/work "${mpis[@]}" || true
+# try_packages RELEASE WORK: what package.sh says.
+try_packages() {
+    local release=$1 work=$2 mpi
     [ -n "$(find "$work/packages" -name '*.deb' -print -quit 2>/dev/null)" ] || return 0
     for mpi in "${mpis[@]}"; do
         in_root "$cache/$release.$mpi" "$work" /mnt/source/tests/hosts/package.sh /mnt/work "$mpi" || true
     done
+}
+
+# try_bare RELEASE WORK: what bare.sh says. It has a build folder of its own, which begins empty, and packages that are
+# there already.
+try_bare() {
+    local bare=$cache/$1.base work=$2
+    [[ " ${mpis[*]} " == *" mpich "* && -d $bare ]] || return 0
+    rm -rf --one-file-system "$work/bare/build"
+    mkdir -p "$work/bare"
+    cp -al "$work/archives" "$work/bare/" 2>/dev/null || true
+    cp "$work/results" "$work/bare/results"
+    in_root "$bare" "$work/bare" /mnt/source/tests/hosts/bare.sh /mnt/source /mnt/work || true
+    cp "$work/bare/results" "$work/results"
+}
+
+# try_root RELEASE WORK DIR: what matrix.sh, package.sh and bare.sh say.
+try_root() {
+    local release=$1 work=$2 dir=$3
+    in_root "$dir" "$work" /mnt/source/tests/hosts/matrix.sh /mnt/source /mnt/source/build /mnt/work "${mpis[@]}" || true
+    try_packages "$release" "$work"
+    try_bare "$release" "$work"
 }
 
 # try_release RELEASE RESULTS: adds its lines to the results.
