@@ -13,7 +13,6 @@
 #include "persistent/copy.h"
 #include "persistent/far.h"
 #include "persistent/rival.h"
-#include "request/twin.h"
 #include "tugboat/tugboat.h"
 
 /* ---- a run ---- */
@@ -315,24 +314,20 @@ static void settle_ways(struct collective *c, struct tug_channel *channel,
     if (c->candidates == NULL)
         return;
     tug_candidates_compare(c->candidates, c->nways - c->candidates->tuner.ncandidates,
-                           ballot->compares && !tug_twin_on);
+                           ballot->compares);
     c->tunes = tug_candidates_tune(c->candidates);
     if (c->tunes)
         tug_interpreter_bind(&c->candidates->agreement.interpreter, channel, true);
 }
 
-/* The host's request is kept in three cases: it is one more candidate, it runs beside ours to be
- * compared, or it must keep the program's operation alive. */
+/* The host's request is kept in two cases: it is one more candidate, or it must keep the program's
+ * operation alive. */
 static void settle_host(struct collective *c, bool compares, MPI_Request *host) {
     const bool holds_op = c->ways->op != 0 && c->ways->reduction == NULL;
-    if (compares && !holds_op && tug_twin_keep(&c->request, *host))
-        return;
-    if (compares || holds_op) {
+    if (compares || holds_op)
         c->host = *host;
-        return;
-    }
-    tug_host.Request_free(host);
-    tug_twin_keep(&c->request, MPI_REQUEST_NULL);
+    else
+        tug_host.Request_free(host);
 }
 
 int tug_collective_create(const struct tug_collective *call, MPI_Request *host,

@@ -6,41 +6,6 @@
 #include "host/host.h"
 #include "host/reduction.h"
 #include "node/team.h"
-#include "request/twin.h"
-
-/* Kinds whose requests of the host do what they should from the second start on.
- *
- * MPICH 4.0.2: Gather, Scatter and Allgather bring what the first start has sent, Reduce_scatter
- * aborts in place, Neighbor_alltoallw brings wrong data or nothing, Neighbor_alltoall and
- * Neighbor_alltoallv may mix up the blocks of a neighbour that is one twice. 4.2.1 has the first
- * two of these too. Open MPI 4.1 has been tried for the first four only. */
-static bool is_kind_right(enum tug_collective_kind kind) {
-    switch (kind) {
-    case TUG_COLLECTIVE_BARRIER:
-    case TUG_COLLECTIVE_BCAST:
-    case TUG_COLLECTIVE_REDUCE:
-    case TUG_COLLECTIVE_ALLREDUCE:
-        return true;
-#ifndef OPEN_MPI
-    case TUG_COLLECTIVE_SCAN:
-    case TUG_COLLECTIVE_EXSCAN:
-    case TUG_COLLECTIVE_REDUCE_SCATTER_BLOCK:
-    case TUG_COLLECTIVE_ALLGATHERV:
-    case TUG_COLLECTIVE_GATHERV:
-    case TUG_COLLECTIVE_SCATTERV:
-    case TUG_COLLECTIVE_ALLTOALL:
-    case TUG_COLLECTIVE_ALLTOALLV:
-    case TUG_COLLECTIVE_ALLTOALLW:
-    case TUG_COLLECTIVE_NEIGHBOR_ALLGATHER:
-    case TUG_COLLECTIVE_NEIGHBOR_ALLGATHERV:
-    case TUG_COLLECTIVE_NEIGHBOR_ALLTOALL:
-    case TUG_COLLECTIVE_NEIGHBOR_ALLTOALLV:
-        return true;
-#endif
-    default:
-        return false;
-    }
-}
 
 static bool is_signed(MPI_Datatype type) {
     return type == MPI_INT || type == MPI_LONG || type == MPI_LONG_LONG || type == MPI_SHORT ||
@@ -56,6 +21,39 @@ bool tug_rival_has_one_result(MPI_Op op, MPI_Datatype type, int nranks) {
         return nranks == 2;
     return (op == MPI_SUM || op == MPI_PROD || op == MPI_BAND || op == MPI_BOR || op == MPI_BXOR) &&
            tug_reduction_compares(type) && tug_reduction_find(op, type) != NULL;
+}
+
+#ifndef OPEN_MPI
+
+/* Kinds whose requests of the host do what they should from the second start on.
+ *
+ * MPICH 4.0.2: Gather, Scatter and Allgather bring what the first start has sent, Reduce_scatter
+ * aborts in place, Neighbor_alltoallw brings wrong data or nothing, Neighbor_alltoall and
+ * Neighbor_alltoallv may mix up the blocks of a neighbour that is one twice. 4.2.1 has the first
+ * two of these too. */
+static bool is_kind_right(enum tug_collective_kind kind) {
+    switch (kind) {
+    case TUG_COLLECTIVE_BARRIER:
+    case TUG_COLLECTIVE_BCAST:
+    case TUG_COLLECTIVE_REDUCE:
+    case TUG_COLLECTIVE_ALLREDUCE:
+    case TUG_COLLECTIVE_SCAN:
+    case TUG_COLLECTIVE_EXSCAN:
+    case TUG_COLLECTIVE_REDUCE_SCATTER_BLOCK:
+    case TUG_COLLECTIVE_ALLGATHERV:
+    case TUG_COLLECTIVE_GATHERV:
+    case TUG_COLLECTIVE_SCATTERV:
+    case TUG_COLLECTIVE_ALLTOALL:
+    case TUG_COLLECTIVE_ALLTOALLV:
+    case TUG_COLLECTIVE_ALLTOALLW:
+    case TUG_COLLECTIVE_NEIGHBOR_ALLGATHER:
+    case TUG_COLLECTIVE_NEIGHBOR_ALLGATHERV:
+    case TUG_COLLECTIVE_NEIGHBOR_ALLTOALL:
+    case TUG_COLLECTIVE_NEIGHBOR_ALLTOALLV:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static bool reduces(enum tug_collective_kind kind) {
@@ -135,8 +133,6 @@ static bool is_right(const struct tug_collective *call) {
     }
 }
 
-#ifndef OPEN_MPI
-
 static bool choice_is_fixed(void) {
     return tug_settings.pipelines != TUG_PIPELINES_AUTO || tug_settings.phases != TUG_PHASES_AUTO ||
            tug_settings.segment_bytes != 0;
@@ -145,8 +141,6 @@ static bool choice_is_fixed(void) {
 bool tug_rival_may_run(const struct tug_collective *call, const struct tug_team *team) {
     if (!is_right(call))
         return false;
-    if (tug_twin_on)
-        return true;
     if (team->oversubscribed || team->nranks < 2)
         return false;
     if (call->kind == TUG_COLLECTIVE_BCAST && choice_is_fixed())
@@ -157,10 +151,11 @@ bool tug_rival_may_run(const struct tug_collective *call, const struct tug_team 
 
 #else
 
-/* Its persistent collectives crash and hang: only where they are asked for, to be compared. */
+/* Its persistent collectives crash and hang. */
 bool tug_rival_may_run(const struct tug_collective *call, const struct tug_team *team) {
+    (void)call;
     (void)team;
-    return tug_twin_on && is_right(call);
+    return false;
 }
 
 #endif

@@ -15,8 +15,7 @@ bool tug_rival_has_one_result(MPI_Op op, MPI_Datatype type, int nranks);
 
 /* True if the host's request is a valid candidate for runs of ours: kind and shape of the call are
  * known to be right, it gives the same bits, and its waits, which spin, do not keep the cores from
- * other ranks. The last two do not count where runs are compared on purpose (request/twin.h). Says
- * nothing of the other ranks: they vote. */
+ * other ranks. Says nothing of the other ranks: they vote. */
 bool tug_rival_may_run(const struct tug_collective *call, const struct tug_team *team);
 
 #endif

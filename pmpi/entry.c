@@ -36,7 +36,6 @@
 #include "base/settings.h"
 #include "host/host.h"
 #include "pmpi/shim.h"
-#include "pmpi/verdict.h"
 #include "tugboat/tugboat.h"
 
 /* The host's header does not have them, or not by these names. */
@@ -64,7 +63,7 @@ static struct next_table next = {
 #include "host/calls.def"
 };
 
-/* Our shim, or the same with a clock beside it. */
+/* Our shims; where this library is not for the host, the host (step_aside). */
 static struct next_table mine = {
 #define TUG_CALL(Name, parameters, arguments) .Name = tug_shim_##Name,
 #include "host/calls.def"
@@ -133,25 +132,3 @@ bool tug_entries_resolve(void) {
         return mine.Name arguments;                                                                \
     }
 #include "host/calls.def"
-
-/* ---- timed, for the verdict ---- */
-
-#define TUG_TIMED(CLASS, Name, parameters, arguments)                                              \
-    static int timed_##Name parameters {                                                           \
-        struct tug_timed timed = tug_timed_begin(TUG_TIME_##CLASS);                                \
-        int result = tug_shim_##Name arguments;                                                    \
-        tug_timed_end(TUG_TIME_##CLASS, timed);                                                    \
-        return result;                                                                             \
-    }
-#include "pmpi/timed.def"
-#undef TUG_TIMED
-
-/* A tool behind us calls PMPI_X, which is timed. */
-void tug_entries_time(void) {
-#define TUG_TIMED(CLASS, Name, parameters, arguments)                                              \
-    if (next.Name == tug_shim_##Name)                                                              \
-        next.Name = timed_##Name;                                                                  \
-    mine.Name = timed_##Name;
-#include "pmpi/timed.def"
-#undef TUG_TIMED
-}

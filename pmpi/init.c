@@ -42,7 +42,6 @@
 #include "pmpi/world.h"
 #include "pmpi/shim.h"
 #include "pmpi/timeline.h"
-#include "pmpi/verdict.h"
 #include "request/request.h"
 #include "rma/spare.h"
 #include "rma/window.h"
@@ -125,7 +124,6 @@ static void say_why_not(void) {
  * host keeps the level it was started with: what comes later changes nothing but how many threads
  * may call. With the lock. */
 static void activate(int requested, int asked, int provided) {
-    bool was_active = tug_level.active;
     if (requested > tug_level.requested)
         tug_level.requested = requested;
     tug_level.concurrent =
@@ -145,16 +143,6 @@ static void activate(int requested, int asked, int provided) {
     report_settings();
     if (!tug_level.active)
         say_why_not();
-    else if (tug_settings.verdict && !was_active)
-        tug_verdict_begin();
-}
-
-/* ---- the engine ---- */
-
-static void stop_engine(void) {
-    if (tug_engine_running())
-        tug_verdict_note_engine();
-    tug_engine_bring_down();
 }
 
 /* ---- initialisation ---- */
@@ -365,10 +353,6 @@ static void print_counters(const uint64_t sum[], const uint64_t most[], int nran
 static void print_stats(MPI_Comm comm) {
     uint64_t mine[TUG_STAT_COUNT], sum[TUG_STAT_COUNT], most[TUG_STAT_COUNT];
     int rank = 0, nranks = 1;
-    if (tug_settings.verdict) {
-        tug_verdict_end(comm);
-        return;
-    }
     tug_stats_snapshot(mine);
     if (comm == MPI_COMM_NULL) {
         print_counters(mine, mine, nranks);
@@ -391,7 +375,7 @@ static void end_engine(bool alone) {
     tug_acp_finalize_left();
     if (!alone)
         tug_llcl_finalize();
-    stop_engine();
+    tug_engine_bring_down();
     tug_flat_finalize();
     tug_wait_group_finalize();
 }
@@ -399,13 +383,6 @@ static void end_engine(bool alone) {
 /* Has any of those of the world that take part a session open? */
 static bool somebody_goes_on(MPI_Comm comm) {
     return !tug_all_agree(comm, sessions == NULL);
-}
-
-/* The engine stays, for sessions; what hangs on the world's communicators goes with them. */
-static void pause_world(void) {
-    tug_team_finalize(true);
-    if (tug_engine_running())
-        tug_verdict_note_engine();
 }
 
 /* Nothing of MPI is left, once the host has been told. A session may start it again. With the
@@ -433,7 +410,7 @@ static void end_world(void) {
         if (sessions == NULL)
             end_engine(others);
         else
-            pause_world();
+            tug_team_finalize(true); /* the engine stays, for sessions */
         if (tug_settings.stats != NULL)
             print_stats(tug_world_counts() ? comm : MPI_COMM_NULL);
         if (sessions == NULL)

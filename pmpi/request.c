@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "host/host.h"
@@ -17,7 +16,6 @@
 #include "pmpi/blocking.h"
 #include "pmpi/shim.h"
 #include "request/request.h"
-#include "request/twin.h"
 #include "tugboat/mpix.h"
 
 #define ON_STACK 64
@@ -382,16 +380,10 @@ static void hand_over(const struct mixed *mixed, bool patient) {
 
 static void wait_until(bool (*done)(void *), struct mixed *mixed) {
     hand_over(mixed, done == ours_are_over && !mixed->has_theirs);
-    bool timed = tug_twin_on && any_ours(mixed->count, mixed->requests);
-    for (int i = 0; i < mixed->count && timed; i++)
-        timed = ours(&mixed->requests[i]) == NULL || !tug_twin_is_host(ours(&mixed->requests[i]));
-    uint64_t begin_ns = timed ? tug_clock_ns() : 0;
     if (mixed->has_theirs)
         tug_blocking_until(done, mixed);
     else
         tug_request_wait_until(done, mixed);
-    if (timed)
-        tug_twin_called(begin_ns);
 }
 
 /* The host's share is completed by the host's own wait: MPICH 4.0.2's MPI_Testall fails over a

@@ -130,8 +130,8 @@ static void ask(int64_t most[QUESTIONS], bool memory, bool had_sessions) {
         tug_level.active && tug_settings.partitioned && tug_references_make_partitioned();
     most[NO_ENGINE] = most[MAKES_PARTITIONED] && !tug_engine_bring_up();
     most[HAD_SESSIONS] = had_sessions;
-    say_twice(&most[STATS], (int64_t)(tug_settings.stats != NULL) + tug_settings.verdict +
-                                4 * (tug_settings.trace != NULL));
+    say_twice(&most[STATS],
+              (int64_t)(tug_settings.stats != NULL) + 2 * (tug_settings.trace != NULL));
     agree(most);
 }
 

@@ -220,11 +220,9 @@ static const struct setting settings[] = {
     {.name = "TUGBOAT_STATS",
      .type = "output",
      .initial = "0",
-     .range = "0, 1, or a file name ending in .json; verdict, or verdict, a comma and such a name",
+     .range = "0, 1, or a file name ending in .json",
      .help = "1: rank 0 prints one block of counters when MPI is finalised. A file name: the "
-             "counters go to that file as JSON. verdict: rank 0 prints what was gained or lost "
-             "against the host MPI; for this, some calls are timed and some starts of persistent "
-             "collectives use the host's algorithm",
+             "counters go to that file as JSON",
      .parse = parse_stats,
      .field = &tug_settings.stats},
     {.name = "TUGBOAT_TRACE",
@@ -469,15 +467,10 @@ static bool parse_trace(const struct setting *setting, const char *text) {
 
 static bool parse_stats(const struct setting *setting, const char *text) {
     (void)setting;
-    static const char verdict[] = "verdict", verdict_and[] = "verdict,";
-    const bool both = strncmp(text, verdict_and, sizeof(verdict_and) - 1) == 0;
-    const char *file = both ? text + sizeof(verdict_and) - 1 : text;
-    const bool has_file = is_json_name(file);
-    if (both ? !has_file
-             : !has_file && strcmp(text, "0") && strcmp(text, "1") && strcmp(text, verdict))
+    const bool has_file = is_json_name(text);
+    if (!has_file && strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
         return false;
-    tug_settings.verdict = both || strcmp(text, verdict) == 0;
-    tug_settings.stats = has_file ? file : strcmp(text, "0") == 0 ? NULL : "1";
+    tug_settings.stats = has_file ? text : strcmp(text, "0") == 0 ? NULL : "1";
     return true;
 }
 

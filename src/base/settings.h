@@ -114,7 +114,6 @@ struct tug_settings {
     uint64_t acp_starter_bytes; /* TUGBOAT_ACP_STARTER */
     bool acp_exchange_keys;     /* TUGBOAT_ACP_EXCHANGE */
     const char *stats;          /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
-    bool verdict;               /* TUGBOAT_STATS=verdict: tells what was gained and lost, too */
     const char *trace;          /* TUGBOAT_TRACE: a .json file name, or NULL */
     enum tug_verbose verbose;   /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;     /* TUGBOAT_SEGMENT, 0 = chosen by the model */

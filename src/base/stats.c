@@ -29,15 +29,6 @@ static const struct call_class classes[] = {TUG_STAT_CLASSES(CLASS_ROW)};
 #define ENGINE_ROW(NAME, name, help) {name, help, TUG_STAT_##NAME},
 static const struct engine_counter engine_counters[] = {TUG_STAT_ENGINE(ENGINE_ROW)};
 
-const char *tug_stat_name(enum tug_stat stat) {
-    static const char *const names[] = {
-#define NAME_PAIR(NAME, name) name "_taken", name "_passed",
-        TUG_STAT_CLASSES(NAME_PAIR)
-#define NAME_ONE(NAME, name, help) name,
-            TUG_STAT_ENGINE(NAME_ONE)};
-    return names[stat];
-}
-
 void tug_stats_snapshot(uint64_t out[]) {
     for (int i = 0; i < TUG_STAT_COUNT; i++)
         out[i] = atomic_load_explicit(&tug_stat_values[i], memory_order_relaxed);

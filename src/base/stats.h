@@ -91,9 +91,6 @@ static inline void tug_stat_max(enum tug_stat stat, uint64_t value) {
     }
 }
 
-/* Of a counter, as JSON has it: "put_taken", "packets". A constant string. */
-const char *tug_stat_name(enum tug_stat stat);
-
 /* Copies all TUG_STAT_COUNT counters of this process. */
 void tug_stats_snapshot(uint64_t out[]);
 

@@ -3,7 +3,7 @@
  *
  * Without the library is on the host MPI alone: LD_PRELOAD does not name it, and TUGBOAT=off stops
  * one that is linked. Who goes first changes from pair to pair, so what the machine does meanwhile
- * meets both. TUGBOAT_STATS=verdict costs time: one more run with the library has it, and is not
+ * meets both. Counting costs time: one more run with the library has TUGBOAT_STATS=1, and is not
  * timed. All runs write to files, for equal conditions; what the first one wrote is shown.
  */
 #include "cmd/compare.h"
@@ -19,20 +19,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cores.h"
 #include "base/settings.h"
 #include "cmd/cmd.h"
-#include "cmd/draw.h"
 
 #define RUNS_DEFAULT 3
-#define SHOWN_OF_FAILURES 4000 /* bytes of each stream */
-#define READ_FOR_VERDICT 65536 /* bytes, from the end */
+#define SHOWN_OF_FAILURES 4000  /* bytes of each stream */
+#define READ_FOR_COUNTERS 65536 /* bytes, from the end */
 
 static const char *const side_names[TUG_NSIDES] = {"without", "with"};
 
 struct options {
     int runs;
-    const char *json, *plot, *output;
+    const char *json, *output;
 };
 
 /* What the runs share. */
@@ -43,8 +41,7 @@ struct compare {
     char *switched;             /* TUGBOAT, as the user has it; NULL: not set */
     struct tug_run_files files;
     off_t input_begin;
-    int done;                        /* runs */
-    double wall_s, idle_s, others_s; /* sums over the runs with the library */
+    int done; /* runs */
 };
 
 /* ---- options ---- */
@@ -65,7 +62,6 @@ static bool parse_runs(const char *text, int *runs) {
 /* 0, or the exit status; *first is then where the command begins. */
 static int parse(struct options *options, int argc, char **argv, int *first) {
     static const struct option longs[] = {{"json", required_argument, NULL, 'j'},
-                                          {"plot", required_argument, NULL, 'p'},
                                           {"output", required_argument, NULL, 'o'},
                                           {NULL, 0, NULL, 0}};
     int option;
@@ -80,8 +76,6 @@ static int parse(struct options *options, int argc, char **argv, int *first) {
             return TUG_EXIT_USAGE;
         if (option == 'j')
             options->json = optarg;
-        if (option == 'p')
-            options->plot = optarg;
         if (option == 'o')
             options->output = optarg;
     }
@@ -142,13 +136,13 @@ static int prepare_sides(struct compare *compare) {
 }
 
 /* The environment of the next run. False: there is no memory for it. */
-static bool set_side(const struct compare *compare, enum tug_compare_side side, bool verdict) {
+static bool set_side(const struct compare *compare, enum tug_compare_side side, bool counts) {
     const char *preload = compare->preloads[side];
     const char *switched = side == TUG_WITHOUT ? "off" : compare->switched;
     const int error =
         (preload[0] != '\0' ? setenv("LD_PRELOAD", preload, 1) : unsetenv("LD_PRELOAD")) |
         (switched != NULL ? setenv("TUGBOAT", switched, 1) : unsetenv("TUGBOAT")) |
-        (verdict ? setenv("TUGBOAT_STATS", "verdict", 1) : unsetenv("TUGBOAT_STATS"));
+        (counts ? setenv("TUGBOAT_STATS", "1", 1) : unsetenv("TUGBOAT_STATS"));
     return error == 0;
 }
 
@@ -207,23 +201,33 @@ static void copy(int file, FILE *to, off_t most_bytes) {
     fflush(to);
 }
 
-/* What the library says in the end is behind what the program has said. */
-static void read_verdict(struct compare *compare) {
-    char *text = calloc(1, READ_FOR_VERDICT + 1);
+/* Takes the last block of counters (base/stats.h): its lines are columns, and end with one that is
+ * none. */
+static void read_counters(struct compare *compare) {
+    char *text = calloc(1, READ_FOR_COUNTERS + 1), *block = NULL;
     const off_t size = lseek(compare->files.err, 0, SEEK_END);
-    const off_t at = size > READ_FOR_VERDICT ? size - READ_FOR_VERDICT : 0;
-    if (text != NULL && pread(compare->files.err, text, READ_FOR_VERDICT, at) > 0)
-        compare->report.reported = tug_verdict_read(text, &compare->report.report);
+    const off_t at = size > READ_FOR_COUNTERS ? size - READ_FOR_COUNTERS : 0;
+    if (text != NULL && pread(compare->files.err, text, READ_FOR_COUNTERS, at) > 0)
+        for (char *next = text; (next = strstr(next, " statistics, ")) != NULL; next++)
+            block = next;
+    if (block != NULL && (block = strchr(block, '\n')) != NULL) {
+        char *end = ++block;
+        for (char *gap; (gap = strstr(end, "  ")) != NULL && gap < strchrnul(end, '\n');) {
+            end = strchrnul(end, '\n');
+            end += *end == '\n';
+        }
+        compare->report.counters = strndup(block, (size_t)(end - block));
+    }
     free(text);
 }
 
 /* ---- runs ---- */
 
-static void tell_run(const struct compare *compare, enum tug_compare_side side, bool verdict,
+static void tell_run(const struct compare *compare, enum tug_compare_side side, bool counts,
                      const char *how) {
     fprintf(stderr, "# run %d of %d, %s Tugboat%s: %s\n", compare->done,
             2 * compare->options.runs + 1, side_names[side],
-            verdict ? ", which tells what it took" : "", how);
+            counts ? ", which counts what it took" : "", how);
 }
 
 /* Notes that a run failed, and shows the end of what it wrote unless it is shown already. */
@@ -245,7 +249,7 @@ static void note_failure(struct compare *compare, enum tug_compare_side side,
 }
 
 /* Takes in what a run has brought. 0, or the exit status that ends it all. */
-static int judge_run(struct compare *compare, enum tug_compare_side side, bool verdict,
+static int judge_run(struct compare *compare, enum tug_compare_side side, bool counts,
                      const struct tug_run *run) {
     char how[64];
     if (run->exec_error != 0)
@@ -263,22 +267,22 @@ static int judge_run(struct compare *compare, enum tug_compare_side side, bool v
     }
     snprintf(how, sizeof how, "%.4g s, CPU %.4g s", run->wall_s, run->cpu_s);
     const char *failing = compare->done == 1 ? "it fails" : "it fails; the end of what it wrote:";
-    tell_run(compare, side, verdict, run->status == 0 ? how : failing);
+    tell_run(compare, side, counts, run->status == 0 ? how : failing);
     if (run->status != 0)
         note_failure(compare, side, run, compare->done == 1);
-    else if (verdict)
-        read_verdict(compare);
+    else if (counts)
+        read_counters(compare);
     return 0;
 }
 
 /* `number` counts the side's runs; a failure is in the report. */
-static int do_run(struct compare *compare, enum tug_compare_side side, int number, bool verdict) {
+static int do_run(struct compare *compare, enum tug_compare_side side, int number, bool counts) {
     struct tug_run run;
     int status = 0;
     compare->done++;
     if (!open_outputs(compare, side, number))
         status = fail("cannot open a file for the program's output");
-    else if (!set_side(compare, side, verdict))
+    else if (!set_side(compare, side, counts))
         status = fail("cannot set the environment");
     else if (compare->files.in == STDIN_FILENO &&
              lseek(STDIN_FILENO, compare->input_begin, SEEK_SET) < 0)
@@ -286,17 +290,12 @@ static int do_run(struct compare *compare, enum tug_compare_side side, int numbe
     else if (tug_run(compare->report.argv, &compare->files, &run) != 0)
         status = fail("cannot start a process");
     else
-        status = judge_run(compare, side, verdict, &run);
+        status = judge_run(compare, side, counts, &run);
     close_outputs(compare);
-    if (status != 0 || verdict)
+    if (status != 0 || counts)
         return status;
     compare->report.wall_s[side][number - 1] = run.wall_s;
     compare->report.cpu_s[side][number - 1] = run.cpu_s;
-    if (side == TUG_WITH) {
-        compare->wall_s += run.wall_s;
-        compare->idle_s += run.idle_s;
-        compare->others_s += run.others_s;
-    }
     return 0;
 }
 
@@ -319,11 +318,6 @@ static int do_runs(struct compare *compare) {
 
 /* ---- the end ---- */
 
-static bool is_set(const char *name) {
-    const char *value = getenv(name);
-    return value != NULL && value[0] != '\0';
-}
-
 /* Of a copy: the values stay in the order of the runs. */
 static struct tug_interval interval_of(const double values[], int n) {
     struct tug_interval interval = {0};
@@ -345,15 +339,6 @@ static void judge(struct compare *compare) {
     }
     tug_change_judge(&report->wall);
     tug_change_judge(&report->cpu);
-    const struct tug_circumstances circumstances = {
-        .report = report->reported ? &report->report : NULL,
-        .wall = report->wall.outcome,
-        .busy = report->busy[TUG_WITH],
-        .others = compare->others_s / compare->wall_s,
-        .idle = compare->idle_s / compare->wall_s,
-        .cores = (int)tug_cores_find().count,
-    };
-    report->nsuggested = tug_compare_suggest(&circumstances, is_set, report->suggestions);
 }
 
 static int write_reports(const struct compare *compare, FILE *json) {
@@ -364,9 +349,6 @@ static int write_reports(const struct compare *compare, FILE *json) {
         if (fflush(json) != 0)
             return fail(compare->options.json);
     }
-    if (compare->options.plot != NULL && !any_failed(compare) &&
-        tug_compare_plot(compare->options.plot, &compare->report) != 0)
-        return TUG_EXIT_FAILED;
     return 0;
 }
 
@@ -400,8 +382,6 @@ static int compare_all(struct compare *compare, FILE *json) {
 static int compare_into_files(struct compare *compare) {
     const struct options *options = &compare->options;
     FILE *json = NULL;
-    if (options->plot != NULL && !tug_draw_can(options->plot))
-        return TUG_EXIT_FAILED;
     if (options->output != NULL && mkdir(options->output, 0777) != 0 && errno != EEXIST)
         return fail(options->output);
     if (options->json != NULL && (json = fopen(options->json, "we")) == NULL)
@@ -434,5 +414,6 @@ int tug_cmd_compare(int argc, char **argv) {
         free(compare.preloads[side]);
     }
     free(compare.switched);
+    free(compare.report.counters);
     return status;
 }

@@ -2,8 +2,7 @@
  * `tugboat compare`: what a program takes without the library and with it.
  *
  * compare.c lets the runs take turns, compare_run.c does one of them, compare_judge.c tells what
- * the figures mean (no system calls, no MPI), compare_print.c prints, writes and draws them. One
- * thread.
+ * the figures mean (no system calls, no MPI), compare_print.c prints and writes them. One thread.
  */
 #ifndef TUG_CMD_COMPARE_H
 #define TUG_CMD_COMPARE_H
@@ -12,8 +11,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/types.h>
-
-#include "base/verdict.h"
 
 #define TUG_COMPARE_RUNS_LEAST 2
 #define TUG_COMPARE_RUNS_MOST 1000
@@ -26,13 +23,11 @@ struct tug_run_files {
 };
 
 struct tug_run {
-    double wall_s;   /* from the start of the command to its end */
-    double cpu_s;    /* of all processes that have ended, user and system, on this machine */
-    double idle_s;   /* of this machine's cores meanwhile; negative: not known */
-    double others_s; /* that they worked for what is not of this run */
-    int status;      /* as waitpid(2) has it */
-    int exec_error;  /* errno, where the command could not be executed; else 0 */
-    int signal;      /* that ended the comparing; else 0 */
+    double wall_s;  /* from the start of the command to its end */
+    double cpu_s;   /* of all processes that have ended, user and system, on this machine */
+    int status;     /* as waitpid(2) has it */
+    int exec_error; /* errno, where the command could not be executed; else 0 */
+    int signal;     /* that ended the comparing; else 0 */
 };
 
 /* To be called once before the first run: from then on SIGINT, SIGTERM and SIGHUP end the run, and
@@ -58,35 +53,13 @@ struct tug_interval tug_interval_of(double values[], int n);
 
 enum tug_compare_outcome { TUG_LESS, TUG_SAME, TUG_MORE };
 
-/* Same: the intervals overlap, or the medians differ by less than TUG_VERDICT_LEAST_SHARE. */
+/* Same: the intervals overlap, or the medians differ by less than a hundredth. */
 struct tug_change {
     struct tug_interval sides[TUG_NSIDES];
     double share, low, high; /* with the library, against without: 0.1 is a tenth more */
     enum tug_compare_outcome outcome;
 };
 void tug_change_judge(struct tug_change *change);
-
-/* What else decides which settings are worth trying. */
-struct tug_circumstances {
-    const struct tug_verdict_report *report; /* NULL: none came */
-    enum tug_compare_outcome wall;
-    double busy;   /* cores that the job kept busy, with the library */
-    double others; /* cores of the machine that others kept busy meanwhile */
-    double idle;   /* cores of the machine that nobody did; negative: not known */
-    int cores;     /* that this process may use */
-};
-
-struct tug_suggestion {
-    const char *setting; /* "TUGBOAT_WAIT=polite" */
-    char why[200];
-};
-#define TUG_SUGGESTIONS 4
-
-/* Only what the figures speak for, and no setting that the user has given: is_set tells. How many.
- */
-int tug_compare_suggest(const struct tug_circumstances *circumstances,
-                        bool (*is_set)(const char *name),
-                        struct tug_suggestion suggestions[TUG_SUGGESTIONS]);
 
 /* ---- the report ---- */
 
@@ -96,10 +69,7 @@ struct tug_comparison {
     double *wall_s[TUG_NSIDES], *cpu_s[TUG_NSIDES]; /* in the order of the runs */
     struct tug_change wall, cpu;
     double busy[TUG_NSIDES];
-    struct tug_verdict_report report;
-    bool reported; /* the library has said what it took */
-    int nsuggested;
-    struct tug_suggestion suggestions[TUG_SUGGESTIONS];
+    char *counters; /* the block of TUGBOAT_STATS=1, from one more run; NULL: none came */
     /* a run that failed; all above is then unknown but argv and runs */
     bool failed[TUG_NSIDES];
     char failure[TUG_NSIDES][80]; /* "exit status 3" */
@@ -107,8 +77,5 @@ struct tug_comparison {
 
 void tug_compare_print(FILE *out, const struct tug_comparison *comparison);
 void tug_compare_print_json(FILE *out, const struct tug_comparison *comparison);
-
-/* 0, or -1 with the reason said. */
-int tug_compare_plot(const char *file, const struct tug_comparison *comparison);
 
 #endif

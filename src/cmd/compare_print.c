@@ -1,5 +1,5 @@
 /*
- * The report of `tugboat compare`: for people, as JSON, and drawn. See compare.h.
+ * The report of `tugboat compare`: for people, and as JSON. See compare.h.
  */
 #include <string.h>
 
@@ -29,30 +29,22 @@ static void print_change(FILE *out, const char *name, const struct tug_change *c
     fprintf(out, "\n");
 }
 
-static void print_waiting(FILE *out, const struct tug_comparison *c) {
-    const struct tug_verdict_report *r = &c->report;
-    char text[128] = "unknown: the library is not in the ranks";
-    if (c->reported)
-        snprintf(text, sizeof text, "%.4g s of %.4g in MPI calls that wait (a rank's median)",
-                 tug_verdict_waiting_s(r), r->elapsed_s);
-    fprintf(out, "  %-10s %-34s %s\n", "waiting", "unknown: nobody counts it", text);
-}
-
-static void print_advice(FILE *out, const struct tug_comparison *c) {
-    if (!c->reported) {
-        fprintf(out, "The library said nothing in a run that asks it to: it is not in the ranks, "
-                     "or they end without MPI_Finalize. See docs/troubleshooting.md.\n");
+/* Rows of the block that are not zero. */
+static void print_counters(FILE *out, const struct tug_comparison *c) {
+    if (c->counters == NULL) {
+        fprintf(out,
+                "The library counted nothing in a run that asks it to: it is not in the ranks, "
+                "or they end without MPI_Finalize. See docs/troubleshooting.md.\n");
         return;
     }
-    fprintf(out,
-            "Its own verdict, on its own calls alone and from one more run that was not timed: "
-            "Tugboat %s.\n",
-            c->report.words);
-    for (int i = 0; i < c->nsuggested; i++)
-        fprintf(out, "Worth trying: %s, for %s.\n", c->suggestions[i].setting,
-                c->suggestions[i].why);
-    if (c->nsuggested == 0)
-        fprintf(out, "Worth trying: the figures speak for no other setting.\n");
+    fprintf(out, "What it took and did, from one more run that was not timed:\n");
+    for (const char *line = c->counters; *line != '\0';) {
+        const int length = (int)strcspn(line, "\n");
+        double count;
+        if (sscanf(line, "%*s %lf", &count) != 1 || count > 0)
+            fprintf(out, "%.*s\n", length, line);
+        line += length + (line[length] == '\n');
+    }
 }
 
 static void print_command(FILE *out, const struct tug_comparison *c) {
@@ -89,10 +81,9 @@ void tug_compare_print(FILE *out, const struct tug_comparison *c) {
     print_change(out, "wall time", &c->wall);
     print_change(out, "CPU time", &c->cpu);
     fprintf(out, "  %-10s %-34.2f %.2f\n", "cores busy", c->busy[TUG_WITHOUT], c->busy[TUG_WITH]);
-    print_waiting(out, c);
     fprintf(out, "CPU time is that of all processes on this machine that the command started and "
                  "that ended within a second of it; other machines' is not in it.\n");
-    print_advice(out, c);
+    print_counters(out, c);
     fprintf(out, "%s: the wall time is %s.\n", judgements[c->wall.outcome],
             c->wall.outcome == TUG_SAME   ? "the same"
             : c->wall.outcome == TUG_LESS ? "less with Tugboat"
@@ -121,32 +112,6 @@ static void json_change(FILE *out, const char *name, const struct tug_change *ch
     fprintf(out, "    \"change\": %.4g, \"change_low\": %.4g, \"change_high\": %.4g, ",
             change->share, change->low, change->high);
     fprintf(out, "\"outcome\": \"%s\"\n  },\n", outcomes[change->outcome]);
-}
-
-static void json_report(FILE *out, const struct tug_comparison *c) {
-    const struct tug_verdict_report *r = &c->report;
-    if (!c->reported) {
-        fprintf(out, "  \"verdict\": null,\n");
-        return;
-    }
-    fprintf(out, "  \"verdict\": {\"words\": ");
-    tug_print_string(r->words, out);
-    fprintf(out,
-            ", \"ranks\": %d, \"elapsed_s\": %.6g, \"waiting_s\": %.6g, \"engine_cpu_s\": %.6g, "
-            "\"sleeps\": %.0f, \"polite_waits\": %.0f},\n",
-            r->ranks, r->elapsed_s, tug_verdict_waiting_s(r), r->engine_cpu_s, r->sleeps,
-            r->outside_waits);
-}
-
-static void json_suggestions(FILE *out, const struct tug_comparison *c) {
-    fprintf(out, "  \"worth_trying\": [");
-    for (int i = 0; i < c->nsuggested; i++) {
-        fprintf(out, "%s\n    {\"setting\": \"%s\", \"why\": ", i > 0 ? "," : "",
-                c->suggestions[i].setting);
-        tug_print_string(c->suggestions[i].why, out);
-        fputc('}', out);
-    }
-    fprintf(out, "]\n");
 }
 
 static void json_failures(FILE *out, const struct tug_comparison *c) {
@@ -179,42 +144,12 @@ void tug_compare_print_json(FILE *out, const struct tug_comparison *c) {
         fprintf(out, "  \"interval\": \"%s\",\n", c->runs < 6 ? "range" : "95 %");
         fprintf(out, "  \"cores_busy\": {\"without\": %.4g, \"with\": %.4g},\n",
                 c->busy[TUG_WITHOUT], c->busy[TUG_WITH]);
-        json_report(out, c);
-        json_suggestions(out, c);
+        fprintf(out, "  \"counters\": ");
+        if (c->counters != NULL)
+            tug_print_string(c->counters, out);
+        else
+            fprintf(out, "null");
+        fprintf(out, "\n");
     }
     fprintf(out, "}\n");
-}
-
-/* ---- drawn ---- */
-
-/* Every run is a point, the median a box with its interval. */
-static void write_panel(FILE *gnuplot, const char *title, const struct tug_change *change,
-                        double *const values[TUG_NSIDES], int n) {
-    fprintf(gnuplot, "$boxes << EOD\n");
-    for (int side = 0; side < TUG_NSIDES; side++)
-        fprintf(gnuplot, "%d %g %g %g\n", side, change->sides[side].median, change->sides[side].low,
-                change->sides[side].high);
-    fprintf(gnuplot, "EOD\n$runs << EOD\n");
-    for (int side = 0; side < TUG_NSIDES; side++)
-        for (int i = 0; i < n; i++)
-            fprintf(gnuplot, "%g %g\n", side + 0.25 * (n > 1 ? (double)i / (n - 1) - 0.5 : 0),
-                    values[side][i]);
-    fprintf(gnuplot,
-            "EOD\nset title '%s'\nplot $boxes using 1:2:1 with boxes linecolor variable notitle, "
-            "$boxes using 1:2:3:4 with yerrorbars linecolor 'black' linewidth 2 pointtype 0 "
-            "notitle, $runs using 1:2 with points pointtype 6 linecolor 'black' notitle\n",
-            title);
-}
-
-int tug_compare_plot(const char *file, const struct tug_comparison *c) {
-    FILE *gnuplot = tug_draw_begin(file);
-    if (gnuplot == NULL)
-        return -1;
-    fprintf(gnuplot, "set multiplot layout 1,2\nset style fill transparent solid 0.3\n"
-                     "set boxwidth 0.6\nset xrange [-0.6:1.6]\nset yrange [0:*]\nset grid ytics\n"
-                     "set ylabel 'seconds'\nset xtics ('without Tugboat' 0, 'with Tugboat' 1)\n");
-    write_panel(gnuplot, "wall time", &c->wall, c->wall_s, c->runs);
-    write_panel(gnuplot, "CPU time", &c->cpu, c->cpu_s, c->runs);
-    fprintf(gnuplot, "unset multiplot\n");
-    return tug_draw_end(gnuplot, file);
 }

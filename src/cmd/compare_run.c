@@ -21,7 +21,6 @@
 
 #define STRAGGLERS_MS 1000 /* to what outlives the command, and to what is asked to end: */
 #define ENDING_MS 5000
-#define UNKNOWN_S 1e9 /* more than any run's */
 
 static sigset_t waited_for, before;
 
@@ -142,34 +141,14 @@ static void end_all(pid_t leader, int signal, struct tug_run *run, bool *ended) 
     }
 }
 
-/* Seconds of all cores since the machine started: what they worked, and what not. False: nobody
- * says. */
-static bool machine_times(double *busy_s, double *idle_s) {
-    double user, nice_, system_, idle, disk, irq, softirq, stolen;
-    FILE *times = fopen("/proc/stat", "re");
-    if (times == NULL)
-        return false;
-    const int n = fscanf(times, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &user, &nice_, &system_,
-                         &idle, &disk, &irq, &softirq, &stolen);
-    fclose(times);
-    if (n != 8)
-        return false;
-    const double ticks = (double)sysconf(_SC_CLK_TCK);
-    *busy_s = (user + nice_ + system_ + irq + softirq + stolen) / ticks;
-    *idle_s = (idle + disk) / ticks;
-    return true;
-}
-
 static double seconds(struct timeval time) {
     return (double)time.tv_sec + (double)time.tv_usec * 1e-6;
 }
 
 int tug_run(char *const argv[], const struct tug_run_files *files, struct tug_run *run) {
     struct rusage first, last;
-    double busy_s[2], idle_s[2];
     bool ended = false;
     *run = (struct tug_run){0};
-    const bool known = machine_times(&busy_s[0], &idle_s[0]);
     getrusage(RUSAGE_CHILDREN, &first);
     const uint64_t begin_ns = tug_clock_ns();
     const pid_t leader = start(argv, files, &run->exec_error);
@@ -186,10 +165,5 @@ int tug_run(char *const argv[], const struct tug_run_files *files, struct tug_ru
     getrusage(RUSAGE_CHILDREN, &last);
     run->cpu_s = seconds(last.ru_utime) - seconds(first.ru_utime) + seconds(last.ru_stime) -
                  seconds(first.ru_stime);
-    run->idle_s = -UNKNOWN_S;
-    if (known && machine_times(&busy_s[1], &idle_s[1])) {
-        run->others_s = busy_s[1] - busy_s[0] - run->cpu_s;
-        run->idle_s = idle_s[1] - idle_s[0];
-    }
     return 0;
 }

@@ -122,10 +122,8 @@ int tug_library_preload(const char *library) {
     return status;
 }
 
-/* Ranks may run in other folders than this process, so the file name is made absolute here; what
- * goes ahead of it is `before`. */
-static int request_file(const char *option, const char *setting, const char *before,
-                        const char *file) {
+/* Ranks may run in other folders than this process, so the file name is made absolute here. */
+static int request_file(const char *option, const char *setting, const char *file) {
     const size_t length = strlen(file);
     if (length <= 5 || strcmp(file + length - 5, ".json") != 0) {
         tug_cmd_say("%s=%s: the file name must end in .json", option, file);
@@ -134,18 +132,11 @@ static int request_file(const char *option, const char *setting, const char *bef
     char folder[PATH_MAX] = "";
     char *path;
     if ((file[0] != '/' && getcwd(folder, sizeof folder) == NULL) ||
-        asprintf(&path, "%s%s%s%s", before, folder, file[0] == '/' ? "" : "/", file) < 0)
+        asprintf(&path, "%s%s%s", folder, file[0] == '/' ? "" : "/", file) < 0)
         return -1;
     const int status = setenv(setting, path, 1);
     free(path);
     return status;
-}
-
-static int request_stats(const char *option, const char *alone, const char *before,
-                         const char *file) {
-    if (file == NULL)
-        return setenv("TUGBOAT_STATS", alone, 1);
-    return request_file(option, "TUGBOAT_STATS", before, file);
 }
 
 /* Each process of such a job would be alone. */
@@ -226,15 +217,11 @@ int tug_cmd_run(int argc, char **argv) {
             tug_cmd_help(stdout);
             return 0;
         } else if (strcmp(option, "--stats") == 0) {
-            status = request_stats("--stats", "1", "", NULL);
+            status = setenv("TUGBOAT_STATS", "1", 1);
         } else if (strncmp(option, "--stats=", 8) == 0) {
-            status = request_stats("--stats", "1", "", option + 8);
-        } else if (strcmp(option, "--verdict") == 0) {
-            status = request_stats("--verdict", "verdict", "verdict,", NULL);
-        } else if (strncmp(option, "--verdict=", 10) == 0) {
-            status = request_stats("--verdict", "verdict", "verdict,", option + 10);
+            status = request_file("--stats", "TUGBOAT_STATS", option + 8);
         } else if (strncmp(option, "--trace=", 8) == 0) {
-            status = request_file("--trace", "TUGBOAT_TRACE", "", option + 8);
+            status = request_file("--trace", "TUGBOAT_TRACE", option + 8);
         } else if (strncmp(option, "--acp-", 6) == 0) {
             status = tug_acprun_option(&acprun, option);
         } else {

@@ -15,20 +15,17 @@ static const struct subcommand {
     const char *help;
     int (*run)(int argc, char **argv);
 } subcommands[] = {
-    {"run",
-     "run [--stats[=FILE.json] | --verdict[=FILE.json]] [--trace=FILE.json] [--acp-...] COMMAND "
-     "[ARGUMENT...]",
+    {"run", "run [--stats[=FILE.json]] [--trace=FILE.json] [--acp-...] COMMAND [ARGUMENT...]",
      "runs COMMAND under the library, for example mpiexec -n 4 ./app. --stats prints counters at "
-     "the end, --verdict says what was gained or lost, --trace writes the job's timeline for a "
-     "viewer of traces. The options of ACP's own launchers start an ACP program with the host "
+     "the end, --trace writes the job's timeline for a viewer of traces. The options of ACP's own "
+     "launchers start an ACP program with the host "
      "MPI's mpiexec: --acp-nprocs=N, --acp-nodefile=FILE, --acp-host=A,B, "
      "--acp-startermemsize=BYTES, --acp-envnet=udp|ib",
      tug_cmd_run},
-    {"compare",
-     "compare [-n TIMES] [--json FILE] [--plot FILE] [--output FOLDER] COMMAND [ARGUMENT...]",
+    {"compare", "compare [-n TIMES] [--json FILE] [--output FOLDER] COMMAND [ARGUMENT...]",
      "run COMMAND, for example mpiexec -n 4 ./app, without and with Tugboat, in turns (-n: 3 times "
-     "each), and say what changed: wall time, CPU time, and how sure that is; and which settings "
-     "are worth trying; --output: keep what every run writes",
+     "each), and say what changed: wall time, CPU time, and how sure that is; and what the library "
+     "did; --output: keep what every run writes",
      tug_cmd_compare},
     {"info", "info [-c | -d | -t | --memory RANKS[,ACTIVE]]",
      "prints the version, the build, the MPI found, the transports and all settings. -c: only the "

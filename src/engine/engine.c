@@ -722,10 +722,6 @@ void tug_engine_keep_quiet(void) {
                           memory_order_relaxed);
 }
 
-uint64_t tug_engine_cpu_ns(void) {
-    return tug_offload_cpu_ns(&tug_engine);
-}
-
 void tug_engine_attend(int change) {
     struct tug_engine *engine = &tug_engine;
     if (change > 0)

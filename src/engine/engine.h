@@ -231,9 +231,6 @@ void tug_engine_pass(void);
  * memory may go. */
 void tug_engine_forget_bell(struct tug_bell *bell);
 
-/* CPU time of the offload thread so far; 0 when there is none. */
-uint64_t tug_engine_cpu_ns(void);
-
 /* ---- services ---- */
 
 /* The service is polled in every round from now on / never again. Not in callbacks. */

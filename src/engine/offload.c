@@ -429,15 +429,6 @@ int tug_offload_start(struct tug_engine *engine) {
     return 0;
 }
 
-uint64_t tug_offload_cpu_ns(const struct tug_engine *engine) {
-    clockid_t clock;
-    struct timespec spent;
-    if (!engine->has_thread || pthread_getcpuclockid(engine->thread, &clock) != 0 ||
-        clock_gettime(clock, &spent) != 0)
-        return 0;
-    return (uint64_t)spent.tv_sec * 1000000000u + (uint64_t)spent.tv_nsec;
-}
-
 void tug_offload_stop(struct tug_engine *engine, int64_t patience_ns) {
     struct timespec until;
     if (!engine->has_thread)

@@ -254,6 +254,5 @@ void tug_attend(struct tug_engine *engine, struct tug_attention *attention,
 int tug_offload_start(struct tug_engine *engine);
 /* Asks the thread to end and waits for it, at most patience_ns (< 0: as long as it takes). */
 void tug_offload_stop(struct tug_engine *engine, int64_t patience_ns);
-uint64_t tug_offload_cpu_ns(const struct tug_engine *engine);
 
 #endif

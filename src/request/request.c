@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "host/host.h"
-#include "request/twin.h"
 #include "tugboat/tugboat.h"
 
 /* Handles index pages of pointers, so that finding needs no lock while the table grows. */
@@ -138,7 +137,6 @@ static bool take_index(uint32_t *index) {
 static void destroy(struct tug_request *request) {
     const MPI_Request handle = request->handle;
     const bool once = request->once;
-    tug_twin_free(request);
     request->destroy(request);
     if (!handle)
         return;
@@ -152,8 +150,6 @@ static void destroy(struct tug_request *request) {
 
 /* A request that the program has freed goes with its operation. */
 void tug_request_complete(struct tug_request *request) {
-    if (__builtin_expect(request->twin != NULL, 0))
-        tug_twin_complete(request);
     if (atomic_fetch_or(&request->state, TUG_REQUEST_COMPLETE) & TUG_REQUEST_FREED)
         destroy(request);
 }
@@ -169,7 +165,6 @@ static void enter(struct tug_request *request, uint32_t index) {
     request->active = request->once;
     request->error = MPI_SUCCESS;
     request->passes = false;
-    request->twin = NULL;
     atomic_store_explicit(&request->keeping, TUG_RUN_LAUNCHED, memory_order_relaxed);
     atomic_store_explicit(&request->state, 0, memory_order_relaxed);
     /* release: pairs with the acquire in tug_request_find() */
@@ -200,16 +195,6 @@ struct tug_request *tug_request_begin_once(void (*let_go)(struct tug_request *))
     *request = (struct tug_request){.once = true, .destroy = let_go};
     enter(request, index);
     return request;
-}
-
-static __attribute__((noinline)) void start_with_twin(struct tug_request *request) {
-    uint64_t begin_ns = tug_clock_ns();
-    bool host;
-    tug_twin_start(request);
-    host = tug_twin_is_host(request);
-    tug_engine_launch(&request->job); /* it may be over by now */
-    if (!host)
-        tug_twin_called(begin_ns);
 }
 
 /* ---- runs that are kept ---- */
@@ -288,10 +273,6 @@ void tug_request_start(struct tug_request *request) {
     request->error = MPI_SUCCESS;
     /* relaxed: who gets it on or looks at it has been told so by this thread */
     atomic_store_explicit(&request->state, 0, memory_order_relaxed);
-    if (__builtin_expect(request->twin != NULL, 0)) {
-        start_with_twin(request);
-        return;
-    }
     request->start(request);
     if (request->passes) {
         request->active = false;
@@ -320,10 +301,7 @@ static __attribute__((noinline)) void wait_for_pending(struct tug_request *reque
         tug_engine_pass();
         return;
     }
-    const uint64_t begin_ns = request->twin != NULL ? tug_clock_ns() : 0;
     tug_request_wait_until(is_over, request);
-    if (begin_ns != 0 && !tug_twin_is_host(request))
-        tug_twin_called(begin_ns);
 }
 
 void tug_request_wait(struct tug_request *request) {

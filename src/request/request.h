@@ -99,7 +99,6 @@ struct tug_request {
     int error;              /* of the operation, set before TUG_REQUEST_COMPLETE */
     bool passes;            /* the host's request does the present run, until the next start */
     MPI_Request host;       /* then it stands in this one's place, which is not active */
-    struct tug_twin *twin;  /* the host's beside it, where the two are compared; else NULL */
     _Atomic uint32_t state; /* TUG_REQUEST_COMPLETE, TUG_REQUEST_FREED */
     /* Prepares the job, and its bell, for another run; just before it is launched. Sets `passes`,
      * and `error` then, if it has started the host's request for it. */

@@ -23,8 +23,8 @@ expect better 0 '^better: the wall time is less' compare --json better.json ./sl
 has first-shown '^said without=off stats= $'
 [ "$(grep -c '^said' out)" = 1 ] || fail "better: the output of other runs is shown"
 has better-line 'wall time .* less: -[0-9.]+ % \('
-has better-runs '^# run 7 of 7, with Tugboat, which tells what it took'
-has better-unreported 'The library said nothing in a run that asks it to'
+has better-runs '^# run 7 of 7, with Tugboat, which counts what it took'
+has better-uncounted 'The library counted nothing in a run that asks it to'
 has better-json '"outcome": "better"' better.json
 [ "$(grep -c '"values": \[[0-9.e-]*, [0-9.e-]*, [0-9.e-]*\]' better.json)" = 4 ] || fail "better: values"
 expect worse 11 '^worse: the wall time is more' compare -n 2 ./sleeper 0.02 0.3
@@ -57,7 +57,18 @@ expect input 0 '^said without=off stats= words of the user$' sh -c '"$@" <input'
 for name in without-1 without-2 with-1 with-2 with-3; do
     [ -e kept/$name.err ] && grep -q 'words of the user' kept/$name.out || fail "output: $name"
 done
-grep -q 'stats=verdict' kept/with-3.out || fail "output: the run with the verdict"
+grep -q 'stats=1' kept/with-3.out || fail "output: the run that counts"
+# The last block of counters is reported, without zeros and what stands around it.
+cat >counter <<'TEXT'
+#!/bin/sh
+[ -z "$TUGBOAT_STATS" ] || printf '%s\n' 'before  it' 'tugboat 1 statistics, 2 ranks' '  calls     taken' '  put        12 0' \
+    '  engine    count' '  helps       0   times' '  wakes       3   times' 'behind it' >&2
+TEXT
+chmod +x counter
+expect counted 0,10,11 '^  put +12 0$' compare -n 2 --json counted.json ./counter
+has counted-engine '^  wakes +3 '
+absent counted-zero 'helps|before|behind'
+has counted-json '"counters": ".*wakes  .*times.u000a"' counted.json
 expect keeps-preload 0,10,11 '^preloaded other\.so$' env LD_PRELOAD="other.so:/x/libtugboat.so.0" "$tugboat" \
     compare -n 2 sh -c 'echo "preloaded $LD_PRELOAD"'
 
@@ -83,13 +94,6 @@ expect setting 2 'TUGBOAT_RMA=x is not allowed' env TUGBOAT_RMA=x "$tugboat" com
 expect json-folder 125 'no-folder/x\.json: No such file' compare --json no-folder/x.json true
 absent json-folder '^# run'
 expect help 0 '^usage: tugboat' compare --help
-
-if command -v gnuplot >/dev/null; then
-    expect plot 0,10,11 '^# run 5' compare -n 2 --plot picture.svg true
-    grep -q '<svg' picture.svg || fail "plot: no picture"
-else
-    expect no-plot 125 'picture\.svg is not drawn' compare --plot picture.svg true
-fi
 
 # Broken off, as by ctrl-C: the program is told, and what does not listen is killed.
 set -m # else what is started with & ignores SIGINT

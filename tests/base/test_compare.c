@@ -1,5 +1,5 @@
 /*
- * What `tugboat compare` makes of its figures: intervals, changes, and settings worth trying.
+ * What `tugboat compare` makes of its figures: intervals and changes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,108 +59,10 @@ static void test_change(void **state) {
     assert_int_equal(change.outcome, TUG_SAME);
 }
 
-/* ---- settings ---- */
-
-static const char *given;
-
-static bool is_set(const char *name) {
-    return given != NULL && strcmp(name, given) == 0;
-}
-
-/* A run of 10 s on two cores that speaks for nothing. */
-static struct tug_verdict_report report;
-static struct tug_circumstances circumstances;
-
-static int clean(void **state) {
-    (void)state;
-    given = NULL;
-    report = (struct tug_verdict_report){.ranks = 2, .elapsed_s = 10};
-    circumstances = (struct tug_circumstances){
-        .report = &report, .wall = TUG_SAME, .busy = 2, .idle = 0, .cores = 2};
-    return 0;
-}
-
-static void assert_suggested(const char *setting) {
-    struct tug_suggestion suggestions[TUG_SUGGESTIONS];
-    const int n = tug_compare_suggest(&circumstances, is_set, suggestions);
-    if (setting == NULL) {
-        assert_int_equal(n, 0);
-        return;
-    }
-    assert_int_equal(n, 1);
-    assert_string_equal(suggestions[0].setting, setting);
-    assert_true(strlen(suggestions[0].why) > 20);
-    assert_true(strlen(suggestions[0].why) + 1 < sizeof suggestions[0].why);
-}
-
-static void test_nothing(void **state) {
-    (void)state;
-    assert_suggested(NULL);
-    circumstances.report = NULL;
-    assert_suggested(NULL);
-}
-
-static void test_collectives(void **state) {
-    (void)state;
-    report.time_s[TUG_TIME_BLOCKING] = 2;
-    report.collectives_passed = 1000;
-    assert_suggested("TUGBOAT_COLLECTIVES=on");
-    given = "TUGBOAT_COLLECTIVES";
-    assert_suggested(NULL);
-    given = NULL;
-    report.collectives = 5000; /* taken only because they are counted */
-    assert_suggested("TUGBOAT_COLLECTIVES=on");
-    report.engine_called_for = true;
-    assert_suggested(NULL);
-    report.collectives = 0;
-    report.time_s[TUG_TIME_BLOCKING] = 0.5;
-    assert_suggested(NULL);
-}
-
-static void test_polite(void **state) {
-    (void)state;
-    report.time_s[TUG_TIME_SYNC] = 2;
-    circumstances.others = 1;
-    assert_suggested("TUGBOAT_WAIT=polite");
-    circumstances.idle = 1;
-    assert_suggested(NULL);
-    circumstances.idle = -1;
-    assert_suggested(NULL);
-    circumstances.idle = 0;
-    report.outside_waits = 5;
-    assert_suggested(NULL);
-}
-
-static void test_native(void **state) {
-    (void)state;
-    report.outside_waits = 10000;
-    circumstances.busy = 1;
-    assert_suggested(NULL);
-    circumstances.wall = TUG_MORE;
-    assert_suggested("TUGBOAT_WAIT=native");
-    circumstances.busy = 2;
-    assert_suggested(NULL);
-}
-
-static void test_caller(void **state) {
-    (void)state;
-    report.engine_cpu_s = 1;
-    assert_suggested(NULL);
-    circumstances.wall = TUG_MORE;
-    assert_suggested("TUGBOAT_PROGRESS=caller");
-    circumstances.busy = 1;
-    assert_suggested(NULL);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interval),
         cmocka_unit_test(test_change),
-        cmocka_unit_test_setup(test_nothing, clean),
-        cmocka_unit_test_setup(test_collectives, clean),
-        cmocka_unit_test_setup(test_polite, clean),
-        cmocka_unit_test_setup(test_native, clean),
-        cmocka_unit_test_setup(test_caller, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

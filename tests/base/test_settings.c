@@ -311,17 +311,8 @@ static void test_stats(void **state) {
     refuse("TUGBOAT_STATS", "yes", ".json");
     refuse("TUGBOAT_STATS", ".json", ".json");
     refuse("TUGBOAT_STATS", "a.txt", ".json");
-    assert_false(tug_settings.verdict);
-    accept("TUGBOAT_STATS", "verdict");
-    assert_true(tug_settings.verdict);
-    assert_string_equal(tug_settings.stats, "1");
-    accept("TUGBOAT_STATS", "verdict,/tmp/b.json");
-    assert_true(tug_settings.verdict);
-    assert_string_equal(tug_settings.stats, "/tmp/b.json");
-    refuse("TUGBOAT_STATS", "verdict,.json", ".json");
-    refuse("TUGBOAT_STATS", "verdict,b", ".json");
-    accept("TUGBOAT_STATS", "verdicts.json"); /* a file like any other */
-    assert_false(tug_settings.verdict);
+    refuse("TUGBOAT_STATS", "verdict", ".json");
+    accept("TUGBOAT_STATS", "verdict.json"); /* a file like any other */
 }
 
 static void test_first_error_is_told_and_the_rest_is_read(void **state) {

@@ -3,7 +3,6 @@
  *
  * better: rank 0 puts into a rank that computes, and has work of its own to do after that.
  * same: nothing that Tugboat takes. worse: it is slow where the library is preloaded.
- * collectives: many small ones, and little else.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #define WORK_S 0.3
-#define COLLECTIVES 100000
 
 static void compute(double seconds) {
     const double end = MPI_Wtime() + seconds;
@@ -36,12 +34,6 @@ static void better(int rank) {
     MPI_Win_free(&win);
 }
 
-static void collectives(void) {
-    int one = 1, all;
-    for (int i = 0; i < COLLECTIVES; i++)
-        MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-}
-
 int main(int argc, char **argv) {
     int rank;
     const char *what = argc > 1 ? argv[1] : "", *preload = getenv("LD_PRELOAD");
@@ -49,8 +41,6 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (strcmp(what, "better") == 0)
         better(rank);
-    else if (strcmp(what, "collectives") == 0)
-        collectives();
     else
         usleep(strcmp(what, "worse") == 0 && preload != NULL && preload[0] != '\0' ? 500000
                                                                                    : 50000);

@@ -300,6 +300,11 @@ static void hold_while_news_wait(void *argument) {
     assert_int_equal(read(inbox->service.descriptor, &one, sizeof(one)), sizeof(one));
 }
 
+/* The CPU time of this process's other threads: of the offload thread. */
+static uint64_t others_cpu_ns(void) {
+    return check_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - check_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 /* News that only the holder can take do not keep the offload thread awake: it would have the core
  * that the holder needs. */
 static void news_for_the_holder_cost_no_cpu(void **state) {
@@ -315,9 +320,9 @@ static void news_for_the_holder_cost_no_cpu(void **state) {
     start_engine(TUG_PROGRESS_AUTO, 16);
     tug_engine_serve(&inbox.service);
     check_sleep_us(20000);
-    uint64_t before = tug_engine_cpu_ns(), start = check_clock_ns(CLOCK_MONOTONIC);
+    uint64_t before = others_cpu_ns(), start = check_clock_ns(CLOCK_MONOTONIC);
     tug_engine_call(hold_while_news_wait, &inbox);
-    uint64_t spent = tug_engine_cpu_ns() - before, took = check_clock_ns(CLOCK_MONOTONIC) - start;
+    uint64_t spent = others_cpu_ns() - before, took = check_clock_ns(CLOCK_MONOTONIC) - start;
     CHECK_SOON(atomic_load(&inbox.answered) == 1);
     if (!SANITIZED)
         assert_true(spent < took / 4);

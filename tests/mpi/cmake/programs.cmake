@@ -126,8 +126,6 @@ tug_mpi_test(mpmd.off RANKS 2 WAYS tug ENV TUGBOAT_STATS=1
     ARGS ${plugin} : -n 1 env TUGBOAT=off ${plain} ${plugin})
 # Settings that only one of them has.
 tug_mpi_test(mpmd.stats RANKS 1 WAYS tug ARGS : -n 1 env TUGBOAT_STATS=1 ${plain})
-tug_mpi_test(mpmd.verdict PROGRAM mpi_init RANKS 1 WAYS tug
-    ARGS init : -n 1 env TUGBOAT_STATS=verdict $<TARGET_FILE:mpi_init> init)
 foreach(setting IN ITEMS RMA=off RMA=native COLLECTIVES=off COLLECTIVES=on PROGRESS=caller WAIT=native)
     string(TOLOWER mpmd.${setting} case)
     string(REPLACE "=" "." case ${case})

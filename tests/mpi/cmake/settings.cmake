@@ -26,15 +26,8 @@ tug_mpi_with(SEGMENT=4K pbcast)
 tug_mpi_test(settings.thread_small_ring.rma_threads PROGRAM mpi_rma_threads RANKS 1 3 WAYS native
     ENV TUGBOAT_PROGRESS=thread TUGBOAT_RING_SIZE=16 TUGBOAT_SPIN_US=0)
 
-# Statistics and the verdict.
+# Statistics.
 tug_mpi_script(stats stats.sh 2 FIRST ${CMAKE_COMMAND} --way tug PROGRAM mpi_process ARGS work)
-
-if(TARGET put_rate_threads)
-    add_test(NAME mpi.verdict.n2
-        COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/verdict.sh ${CMAKE_COMMAND} $<TARGET_FILE:tugboat_cmd>
-                ${HOSTMPI_EXECUTABLE} $<TARGET_FILE_DIR:put_rate_threads>)
-    set_tests_properties(mpi.verdict.n2 PROPERTIES LABELS mpi TIMEOUT 600 PROCESSORS 2)
-endif()
 
 # The variables that MPI's tool interface shows.
 tug_mpi_test(tool_variables ARGS host RANKS 1 2 WAYS host off ENV TUGBOAT_SPIN_US=7)
