@@ -2,7 +2,8 @@
 # Runs one MPI test program one way, for CTest.
 #
 #   run_mpi.sh --mpiexec PATH --way host|tug|native|packet|off|either --ranks N
-#              [--nodes one|two|emulated|tcp|hosts] [--lib LIBTUGBOAT] [--tool-before LIB] [--tool-after LIB]
+#              [--nodes one|two|emulated|tcp|hosts|card] [--card FOLDER]
+#              [--lib LIBTUGBOAT] [--tool-before LIB] [--tool-after LIB]
 #              [--yielding LIB] [--bind core] [--env NAME=VALUE]... [--refuse TOOL --refused ERROR:CALL[,CALL]...]
 #              [--needs COMMAND:TRANSPORT] [--defect WHAT]
 #              -- PROGRAM [ARG]... [: -n N PROGRAM [ARG]...]...
@@ -15,6 +16,8 @@
 # either documents a defect of the host MPI: the program may be right or not, but it must end.
 # two puts every other rank on a second node; emulated makes every rank a node of its own; tcp puts a real network stack below that as well;
 # hosts has as many hosts as ranks, see tests/hosts/mpiexec_hosts.sh.
+# card makes every rank a node of its own with an InfiniBand card, the stand-in of tests/verbs: FOLDER has its libibverbs.so.1.
+# The library's packets and operations take the card, or the host's messages, which connect the ranks.
 # bind core: the launcher binds each rank to a core, as that of Open MPI and many clusters do unless they are told.
 # yielding: preloaded beside the host alone where ranks outnumber cores, see tests/tools/yielding.c.
 # refused: the kernel refuses these calls with that error, see tests/tools/refuse.c.
@@ -26,7 +29,7 @@
 # only warns about it, and the test would then test the host.
 set -u
 
-mpiexec= way=host ranks=1 nodes=one lib= tool_before= tool_after= refuse= refused= needs= yielding= bind=none
+mpiexec= way=host ranks=1 nodes=one card= lib= tool_before= tool_after= refuse= refused= needs= yielding= bind=none
 settings=()
 while [ $# -gt 0 ]; do
     case $1 in
@@ -34,6 +37,7 @@ while [ $# -gt 0 ]; do
     --way) way=$2 ;;
     --ranks) ranks=$2 ;;
     --nodes) nodes=$2 ;;
+    --card) card=$2 ;;
     --lib) lib=$2 ;;
     --tool-before) tool_before=$2 ;;
     --tool-after) tool_after=$2 ;;
@@ -120,6 +124,13 @@ hosts)
     settings+=("UCX_TLS=tcp,self" "HOSTS=$ranks" "MPIEXEC=$mpiexec")
     launch=("$(dirname "$0")/../hosts/mpiexec_hosts.sh" -n "$ranks")
     ;;
+card)
+    [ -e "$card/libibverbs.so.1" ] || { echo "run_mpi.sh: no stand-in for libibverbs at '$card'" >&2; exit 2; }
+    shared=$(mktemp -d)
+    trap 'rm -rf "$shared"' EXIT
+    settings=("MPIR_CVAR_NOLOCAL=1" "UCX_TLS=posix,self" "TUGBOAT_TRANSPORTS=verbs,mpi" "FAKE_CARD=$shared/card"
+        "FAKE_CARD_COUNTS=$shared/counts" "LD_LIBRARY_PATH=$card${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "${settings[@]}")
+    ;;
 *) echo "run_mpi.sh: unknown nodes '$nodes'" >&2; exit 2 ;;
 esac
 [ -n "$refused" ] && launch=("$refuse" "${refused%%:*}" "${refused#*:}" "${launch[@]}")
@@ -184,6 +195,13 @@ if [[ $nodes = tcp || $nodes = hosts ]] && ! is_served "$1"; then
 else
     env "${settings[@]}" "${launch[@]}" "$@"
     rc=$?
+fi
+if [ "$nodes" = card ]; then
+    cat "$shared/counts" 2>/dev/null
+    if is_served "$1" && [ $rc = 0 ] && ! grep -qE ' (send|write|read|cmp_and_swp|fetch_and_add)=[1-9]' "$shared/counts"; then
+        echo "run_mpi.sh: the card has had nothing to do" >&2
+        rc=1
+    fi
 fi
 if [ $way = either ]; then
     echo "the host MPI alone: exit status $rc (either is expected here)"

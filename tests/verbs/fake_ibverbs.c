@@ -1,7 +1,9 @@
-/* A libibverbs.so.1 with one device, or FAKE_DEVICES (up to 4) of FAKE_PORTS ports each, whose
- * memory and queues are in fake_queues.c; it remembers what was called in which order.
+/* A libibverbs.so.1 with one device, or FAKE_DEVICES (up to 4) of FAKE_PORTS (up to 4) ports each,
+ * of this process or of all that name the same FAKE_CARD; see fake_ibverbs.h. It remembers what was
+ * called in which order. FAKE_CARD_COUNTS: prints what fake_card.h counts when the process ends.
  * FAKE_FORK_ERROR: what ibv_fork_init returns. FAKE_NO_SRQ: it has no shared receive queues.
  * FAKE_SLOW: the number of a device that is slower. */
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,7 @@ static void called(const char *name) {
 }
 
 #define DEVICES 4
+#define PORTS 4
 
 static struct ibv_device devices[DEVICES] = {
     {.name = "fake0"}, {.name = "fake1"}, {.name = "fake2"}, {.name = "fake3"}};
@@ -59,12 +62,15 @@ const char *ibv_get_device_name(struct ibv_device *which) {
 
 struct ibv_context *ibv_open_device(struct ibv_device *which) {
     called("open_device");
+    if (!card_join())
+        return NULL;
     struct ibv_context *context = calloc(1, sizeof *context);
     context->device = which;
     context->async_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     context->ops.poll_cq = fake_poll_cq;
     context->ops.req_notify_cq = fake_req_notify_cq;
     context->ops.post_send = fake_post_send;
+    context->ops.post_recv = fake_post_recv;
     context->ops.post_srq_recv = fake_post_srq_recv;
     return context;
 }
@@ -77,7 +83,16 @@ int ibv_close_device(struct ibv_context *which) {
 
 int ibv_query_device(struct ibv_context *which, struct ibv_device_attr *attributes) {
     (void)which;
-    *attributes = (struct ibv_device_attr){.max_qp_init_rd_atom = 16,
+    *attributes = (struct ibv_device_attr){.max_mr_size = UINT64_MAX,
+                                           .max_mr = CARD_REGIONS - 1,
+                                           .max_qp = CARD_PAIRS - 1,
+                                           .max_cq = CARD_QUEUES,
+                                           .max_srq = CARD_RINGS,
+                                           .max_sge = CARD_PIECES,
+                                           .max_srq_sge = CARD_PIECES,
+                                           .max_qp_wr = 32767,
+                                           .max_srq_wr = 32767,
+                                           .max_qp_init_rd_atom = 16,
                                            .max_qp_rd_atom = 16,
                                            .max_cqe = 32767,
                                            .atomic_cap = IBV_ATOMIC_HCA,
@@ -93,32 +108,32 @@ int ibv_query_port(struct ibv_context *which, uint8_t port, struct _compat_ibv_p
     attributes->state = IBV_PORT_ACTIVE;
     attributes->link_layer = IBV_LINK_LAYER_INFINIBAND;
     attributes->active_mtu = IBV_MTU_4096;
-    attributes->lid = 1;
+    attributes->lid = fake_lid(which, port);
+    attributes->gid_tbl_len = 1;
     attributes->active_speed = which->device - devices == number_of("FAKE_SLOW", -1) ? 16 : 32;
-    attributes->max_msg_sz = 8u << 20;
+    attributes->max_msg_sz = CARD_MESSAGE;
     return 0;
 }
 
-struct ibv_pd *ibv_alloc_pd(struct ibv_context *which) {
-    struct ibv_pd *pd = calloc(1, sizeof *pd);
-    pd->context = which;
-    return pd;
+/* Each process's ports have addresses of their own, as those of a node have. */
+uint16_t fake_lid(const struct ibv_context *context, unsigned port) {
+    const unsigned device = (unsigned)(context->device - devices);
+    return (uint16_t)(1 + (card_self * DEVICES + device) * PORTS + port - 1);
 }
 
-int ibv_dealloc_pd(struct ibv_pd *which) {
-    free(which);
+uint64_t fake_guid(uint16_t lid) {
+    return UINT64_C(0xfa00000000000000) | lid;
+}
+
+int ibv_query_gid(struct ibv_context *which, uint8_t port, int index, union ibv_gid *gid) {
+    if (index != 0)
+        return EINVAL;
+    gid->global.subnet_prefix = htobe64(UINT64_C(0xfe80000000000000));
+    gid->global.interface_id = fake_guid(fake_lid(which, port));
     return 0;
 }
 
 /* ---- what never happens here ---- */
-
-int ibv_query_gid(struct ibv_context *which, uint8_t port, int index, union ibv_gid *gid) {
-    (void)which;
-    (void)port;
-    (void)index;
-    (void)gid;
-    return EINVAL;
-}
 
 int ibv_get_async_event(struct ibv_context *which, struct ibv_async_event *event) {
     (void)which;

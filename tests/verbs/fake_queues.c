@@ -1,17 +1,13 @@
-/* Memory and queues of the stand-in for libibverbs (fake_ibverbs.c): what a request asks is done at
- * once, by the thread that posts it, between queue pairs of one process.
+/* Memory and queues of the stand-in for libibverbs: what of a program's are entries of the card's
+ * tables.
  *
- * Checked as a device does: the state of both ends, keys, ranges, rights, protection domains and
- * the room in the completion queue. Who asks for what he may not ends in an error, and his queue
- * pair with all that is behind. A queue pair that is destroyed takes its completions along, as
- * mlx5's do. A message for which its receiver has no room waits, with all that is behind, until
- * there is some (rnr_retry 7), or fails at once. */
+ * A queue pair that is destroyed takes its completions along, as mlx5's do. A completion queue that
+ * runs over is a mistake of its owner's, and ends the process that finds it. */
 #include <errno.h>
-#include <infiniband/verbs.h>
-#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "fake_ibverbs.h"
@@ -19,74 +15,130 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-struct region {
-    struct ibv_mr mr; /* the first member */
-    uint64_t at;      /* where the device has it */
-    int access;
-    struct region *next;
+/* What a program holds. The first member is libibverbs' own. */
+struct domain {
+    struct ibv_pd pd;
+    uint32_t number;
+};
+
+struct channel {
+    struct ibv_comp_channel channel;
+    uint32_t number;
 };
 
 struct queue {
-    struct ibv_cq cq; /* the first member */
-    struct ibv_wc *entries;
-    unsigned head, used, size;
-    bool armed;
+    struct ibv_cq cq;
+    uint32_t index;
 };
 
-#define INLINE_MOST 512
-
-/* A request that waits for room at its receiver. */
-struct kept {
-    struct ibv_send_wr request;
-    struct ibv_sge piece;
-    unsigned char data[INLINE_MOST];
-    struct kept *next;
-};
-
-struct pair {
-    struct ibv_qp qp; /* the first member */
-    uint32_t other;   /* number of the queue pair at the other end */
-    struct ibv_qp_cap room;
-    int access;
-    bool patient; /* rnr_retry 7 */
-    struct kept *first, **last;
-    struct pair *next;
-};
-
-/* A shared receive queue. */
 struct receives {
-    struct ibv_srq srq; /* the first member */
-    unsigned head, used, size;
-    struct {
-        uint64_t wr_id;
-        struct ibv_sge piece;
-    } entries[];
+    struct ibv_srq srq;
+    uint32_t index;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the lists: memory has any thread */
-static struct region *regions;
-static struct pair *pairs;
-static uint32_t keys = 0x1000, numbers = 16;
+static uint32_t domain_of(const struct ibv_pd *pd) {
+    return ((const struct domain *)pd)->number;
+}
+
+static uint32_t index_of(const struct ibv_cq *cq) {
+    return ((const struct queue *)cq)->index;
+}
+
+/* ---- tables ---- */
+
+static bool is_taken(enum card_table table, uint32_t index) {
+    switch (table) {
+    case CARD_OF_REGIONS:
+        return index == 0 || card->regions[index].key != 0; /* no key has the index 0 */
+    case CARD_OF_PAIRS:
+        return index == 0 || card->pairs[index].number != 0; /* 0 and 1 are not for programs */
+    case CARD_OF_QUEUES:
+        return card->queues[index].taken;
+    default:
+        return card->rings[index].taken;
+    }
+}
+
+/* The index of a free entry, which was free for longest, about; or `entries`, with errno. */
+static uint32_t find_free(enum card_table table, uint32_t entries) {
+    for (uint32_t i = 0; i < entries; i++) {
+        const uint32_t index = (card->from[table] + i) % entries;
+        if (is_taken(table, index))
+            continue;
+        card->from[table] = index + 1;
+        if (index >= card->top[table])
+            card->top[table] = index + 1;
+        return index;
+    }
+    errno = ENOMEM;
+    return entries;
+}
+
+/* ---- protection domains ---- */
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context) {
+    struct domain *domain = calloc(1, sizeof *domain);
+    domain->pd.context = context;
+    card_lock();
+    domain->number = ++card->pds;
+    card_unlock();
+    return &domain->pd;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd) {
+    free(pd);
+    return 0;
+}
 
 /* ---- memory ---- */
 
+/* Is there memory? (A device pins it.) */
+static bool is_mapped(void *address, size_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)address;
+    const uintptr_t from = begin / page * page;
+    return bytes == 0 || msync((void *)from, begin + bytes - from, MS_ASYNC) == 0;
+}
+
+static uint32_t add_region(const struct card_region *filled) {
+    card_lock();
+    const uint32_t index = find_free(CARD_OF_REGIONS, CARD_REGIONS);
+    uint32_t key = 0;
+    if (index < CARD_REGIONS) {
+        struct card_region *region = &card->regions[index];
+        const uint32_t generation = region->generation % 0xffff + 1;
+        *region = *filled;
+        region->generation = generation;
+        key = region->key = index | generation << 16;
+        card_counts(card_self)->registrations++;
+        card_counts(card_self)->registered_bytes += filled->bytes;
+    }
+    card_unlock();
+    return key;
+}
+
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *address, size_t bytes, uint64_t at,
                                int access) {
-    struct region *region = calloc(1, sizeof *region);
-    pthread_mutex_lock(&lock);
-    const uint32_t key = ++keys;
-    region->mr = (struct ibv_mr){.context = pd->context,
-                                 .pd = pd,
-                                 .addr = address,
-                                 .length = bytes,
-                                 .lkey = key,
-                                 .rkey = key};
-    region->at = at;
-    region->access = access;
-    region->next = regions;
-    regions = region;
-    pthread_mutex_unlock(&lock);
-    return &region->mr;
+    const struct card_region region = {.owner = card_self,
+                                       .pd = domain_of(pd),
+                                       .access = access,
+                                       .address = (uint64_t)(uintptr_t)address,
+                                       .at = at,
+                                       .bytes = bytes};
+    if (!is_mapped(address, bytes)) {
+        errno = EFAULT;
+        return NULL;
+    }
+    const uint32_t key = add_region(&region);
+    if (key == 0)
+        return NULL;
+    struct ibv_mr *mr = calloc(1, sizeof *mr);
+    *mr = (struct ibv_mr){.context = pd->context,
+                          .pd = pd,
+                          .addr = address,
+                          .length = bytes,
+                          .lkey = key,
+                          .rkey = key};
+    return mr;
 }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t bytes, int access) {
@@ -94,37 +146,39 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t bytes, int ac
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr) {
-    pthread_mutex_lock(&lock);
-    struct region **at = &regions;
-    while (&(*at)->mr != mr)
-        at = &(*at)->next;
-    *at = (*at)->next;
-    pthread_mutex_unlock(&lock);
+    card_lock();
+    card_counts(card_self)->deregistrations++;
+    card_counts(card_self)->registered_bytes -= mr->length;
+    card->regions[mr->lkey % CARD_REGIONS].key = 0;
+    card_unlock();
     free(mr);
     return 0;
 }
 
-/* The memory that a key names; NULL: it may not be used in that way. */
-static unsigned char *find_memory(const struct ibv_pd *pd, uint32_t key, uint64_t at,
-                                  uint64_t bytes, int access) {
-    unsigned char *found = NULL;
-    pthread_mutex_lock(&lock);
-    for (const struct region *region = regions; region != NULL; region = region->next)
-        if (region->mr.lkey == key && region->mr.pd == pd && at >= region->at &&
-            bytes <= region->mr.length && at - region->at <= region->mr.length - bytes &&
-            (region->access & access) == access)
-            found = (unsigned char *)region->mr.addr + (at - region->at);
-    pthread_mutex_unlock(&lock);
-    return found;
+bool card_find_memory(struct card_memory *memory, uint32_t pd, uint32_t key, uint64_t at,
+                      uint64_t bytes, int access) {
+    const struct card_region *region = &card->regions[key % CARD_REGIONS];
+    if (key == 0 || region->key != key || region->pd != pd || at < region->at ||
+        bytes > region->bytes || at - region->at > region->bytes - bytes ||
+        (region->access & access) != access || memory->n == CARD_PIECES)
+        return false;
+    memory->process = region->owner;
+    memory->bytes += bytes;
+    memory->pieces[memory->n++] =
+        (struct iovec){(void *)(uintptr_t)(region->address + (at - region->at)), bytes};
+    return true;
 }
 
 /* ---- completions ---- */
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context) {
-    struct ibv_comp_channel *channel = calloc(1, sizeof *channel);
-    channel->context = context;
-    channel->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    return channel;
+    struct channel *channel = calloc(1, sizeof *channel);
+    channel->channel.context = context;
+    channel->channel.fd = card_channel(&channel->number);
+    if (channel->channel.fd >= 0)
+        return &channel->channel;
+    free(channel);
+    return NULL;
 }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel) {
@@ -133,11 +187,14 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel) {
     return 0;
 }
 
+/* Never blocks. */
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **argument) {
-    uint64_t events;
-    *cq = NULL;
-    *argument = NULL;
-    return read(channel->fd, &events, sizeof events) == (ssize_t)sizeof events ? 0 : -1;
+    uint64_t handle;
+    if (read(channel->fd, &handle, sizeof handle) != (ssize_t)sizeof handle)
+        return -1;
+    *cq = (struct ibv_cq *)(uintptr_t)handle;
+    *argument = (*cq)->cq_context;
+    return 0;
 }
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned events) {
@@ -145,341 +202,361 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned events) {
     (void)events;
 }
 
+static bool add_queue(struct queue *queue, uint32_t size) {
+    const struct ibv_comp_channel *channel = queue->cq.channel;
+    card_lock();
+    queue->index = find_free(CARD_OF_QUEUES, CARD_QUEUES);
+    const uint64_t entries =
+        queue->index < CARD_QUEUES ? card_take(size * sizeof(struct card_completion)) : 0;
+    if (entries != 0)
+        card->queues[queue->index] =
+            (struct card_queue){.taken = true,
+                                .owner = card_self,
+                                .channel = channel ? ((const struct channel *)channel)->number : 0,
+                                .handle = (uint64_t)(uintptr_t)queue,
+                                .entries = entries,
+                                .size = size};
+    card_unlock();
+    return entries != 0;
+}
+
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int size, void *argument,
                              struct ibv_comp_channel *channel, int vector) {
-    struct queue *queue = calloc(1, sizeof *queue);
     (void)vector;
+    struct queue *queue = calloc(1, sizeof *queue);
     queue->cq = (struct ibv_cq){
         .context = context, .channel = channel, .cq_context = argument, .cqe = size};
-    queue->size = (unsigned)size;
-    queue->entries = calloc(queue->size, sizeof *queue->entries);
-    return &queue->cq;
+    if (size > 0 && add_queue(queue, (uint32_t)size))
+        return &queue->cq;
+    free(queue);
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void drop_queue(struct card_queue *queue) {
+    card_give(queue->entries, queue->size * sizeof(struct card_completion));
+    queue->taken = false;
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq) {
-    free(((struct queue *)cq)->entries);
+    card_lock();
+    drop_queue(&card->queues[index_of(cq)]);
+    card_unlock();
     free(cq);
     return 0;
 }
 
+static struct card_completion *completion_at(const struct card_queue *queue, uint32_t at) {
+    return (struct card_completion *)card_at(queue->entries) + at % queue->size;
+}
+
+/* A send queue has room again for what has been polled, and for what was before it. */
+static void make_room(const struct card_completion *completion) {
+    struct card_pair *pair = card_pair_of(completion->wc.qp_num);
+    if (completion->sends && pair != NULL)
+        pair->freed = completion->freed;
+}
+
 int fake_poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *found) {
-    struct queue *queue = (struct queue *)cq;
+    struct card_queue *queue = &card->queues[index_of(cq)];
     int n = 0;
-    for (; n < most && queue->used > 0; n++, queue->used--)
-        found[n] = queue->entries[queue->head++ % queue->size];
+    /* acquire: pairs with the release in card_report */
+    if (atomic_load_explicit(&queue->used, memory_order_acquire) == 0)
+        return 0;
+    card_lock();
+    for (; n < most && queue->used > 0; n++, queue->used--) {
+        const struct card_completion *completion = completion_at(queue, queue->head++);
+        found[n] = completion->wc;
+        make_room(completion);
+    }
+    card_counts(card_self)->completions += (uint64_t)n;
+    card_unlock();
     return n;
 }
 
 int fake_req_notify_cq(struct ibv_cq *cq, int solicited) {
     (void)solicited;
-    ((struct queue *)cq)->armed = true;
+    card_lock();
+    card->queues[index_of(cq)].armed = true;
+    card_unlock();
     return 0;
 }
 
-/* A queue that runs over is a mistake of the program's. */
-static void report(struct ibv_cq *cq, const struct ibv_wc *completion) {
-    struct queue *queue = (struct queue *)cq;
-    if (queue->used == queue->size)
+void card_report(uint32_t index, const struct card_completion *completion) {
+    struct card_queue *queue = &card->queues[index];
+    if (queue->used == queue->size) {
+        fprintf(stderr, "a completion queue of process %d runs over\n",
+                (int)card->processes[queue->owner].pid);
         abort();
-    queue->entries[(queue->head + queue->used++) % queue->size] = *completion;
-    if (queue->armed && write(queue->cq.channel->fd, &(uint64_t){1}, 8) != 8)
-        abort();
+    }
+    *completion_at(queue, queue->head + queue->used) = *completion;
+    /* release: pairs with the acquire in fake_poll_cq */
+    atomic_fetch_add_explicit(&queue->used, 1, memory_order_release);
+    if (queue->armed && queue->channel != 0)
+        card_wake(queue);
     queue->armed = false;
 }
 
-static void report_sent(const struct pair *pair, const struct ibv_send_wr *request,
-                        enum ibv_wc_status status) {
-    const struct ibv_wc completion = {
-        .wr_id = request->wr_id, .status = status, .qp_num = pair->qp.qp_num};
-    report(pair->qp.send_cq, &completion);
+static void forget_completions(struct card_queue *queue, uint32_t number) {
+    const uint32_t used = queue->used;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < used; i++) {
+        const struct card_completion entry = *completion_at(queue, queue->head + i);
+        if (entry.wc.qp_num != number)
+            *completion_at(queue, queue->head + kept++) = entry;
+    }
+    queue->used = kept;
 }
 
-/* ---- shared receive queues ---- */
+/* ---- receives ---- */
 
+/* The index of a new ring, or CARD_RINGS. */
+static uint32_t add_ring(uint32_t pd, uint32_t size) {
+    const uint32_t index = find_free(CARD_OF_RINGS, CARD_RINGS);
+    const uint64_t entries = index < CARD_RINGS ? card_take(size * sizeof(struct card_receive)) : 0;
+    if (entries == 0)
+        return CARD_RINGS;
+    card->rings[index] = (struct card_ring){
+        .taken = true, .owner = card_self, .pd = pd, .entries = entries, .size = size};
+    return index;
+}
+
+static void drop_ring(struct card_ring *ring) {
+    card_give(ring->entries, ring->size * sizeof(struct card_receive));
+    ring->taken = false;
+}
+
+/* FAKE_NO_SRQ: the device has none. */
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attributes) {
-    const unsigned size = attributes->attr.max_wr;
+    struct receives *receives;
     if (getenv("FAKE_NO_SRQ") != NULL) {
         errno = ENOSYS;
         return NULL;
     }
-    struct receives *receives = calloc(1, sizeof *receives + size * sizeof receives->entries[0]);
+    card_lock();
+    const uint32_t index = add_ring(domain_of(pd), attributes->attr.max_wr);
+    card_unlock();
+    if (index == CARD_RINGS) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    receives = calloc(1, sizeof *receives);
     receives->srq = (struct ibv_srq){.context = pd->context, .pd = pd};
-    receives->size = size;
+    receives->index = index;
     return &receives->srq;
 }
 
 int ibv_destroy_srq(struct ibv_srq *srq) {
-    bool used = false;
-    pthread_mutex_lock(&lock);
-    for (const struct pair *pair = pairs; pair != NULL; pair = pair->next)
-        used |= pair->qp.srq == srq;
-    pthread_mutex_unlock(&lock);
+    struct card_ring *ring = &card->rings[((struct receives *)srq)->index];
+    card_lock();
+    const bool used = ring->users > 0;
+    if (!used)
+        drop_ring(ring);
+    card_unlock();
     if (used)
         return EBUSY;
     free(srq);
     return 0;
 }
 
+static bool add_receive(struct card_ring *ring, const struct ibv_recv_wr *receive) {
+    struct card_receive *entries = card_at(ring->entries);
+    if (ring->used == ring->size || receive->num_sge < 0 || receive->num_sge > (int)CARD_PIECES)
+        return false;
+    struct card_receive *entry = &entries[(ring->head + ring->used) % ring->size];
+    entry->wr_id = receive->wr_id;
+    entry->npieces = (uint32_t)receive->num_sge;
+    for (uint32_t i = 0; i < entry->npieces; i++)
+        entry->pieces[i] = receive->sg_list[i];
+    ring->used++;
+    return true;
+}
+
+/* Adds them. What has waited goes on. */
+static int post_receives(uint32_t ring, struct ibv_recv_wr *receive, struct ibv_recv_wr **bad) {
+    while (receive != NULL && add_receive(&card->rings[ring], receive))
+        receive = receive->next;
+    card_progress_at(ring);
+    *bad = receive;
+    return receive != NULL ? ENOMEM : 0;
+}
+
+int fake_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *receive, struct ibv_recv_wr **bad) {
+    card_lock();
+    card_counts(card_self)->post_srq_recvs++;
+    const int error = post_receives(((struct receives *)srq)->index, receive, bad);
+    card_unlock();
+    return error;
+}
+
+int fake_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *receive, struct ibv_recv_wr **bad) {
+    int error = EINVAL;
+    *bad = receive;
+    card_lock();
+    card_counts(card_self)->post_recvs++;
+    const struct card_pair *pair = card_pair_of(qp->qp_num);
+    if (pair->state != IBV_QPS_RESET && pair->has_ring && !pair->shared)
+        error = post_receives(pair->ring, receive, bad);
+    card_unlock();
+    return error;
+}
+
 /* ---- queue pairs ---- */
 
+struct card_pair *card_pair_of(uint32_t number) {
+    struct card_pair *pair = &card->pairs[number % CARD_PAIRS];
+    return number != 0 && pair->number == number ? pair : NULL;
+}
+
+static bool make_queues(struct card_pair *pair, const struct ibv_qp_init_attr *attributes) {
+    const struct ibv_srq *srq = attributes->srq;
+    pair->send_queue = index_of(attributes->send_cq);
+    pair->receive_queue = index_of(attributes->recv_cq);
+    pair->request_bytes =
+        (uint32_t)(sizeof(struct card_request) + pair->room.max_inline_data + 7) / 8 * 8;
+    pair->requests = card_take((uint64_t)pair->room.max_send_wr * pair->request_bytes);
+    pair->shared = srq != NULL;
+    pair->has_ring = pair->shared || pair->room.max_recv_wr > 0;
+    if (pair->shared)
+        pair->ring = ((const struct receives *)srq)->index;
+    else if (pair->has_ring)
+        pair->ring = add_ring(pair->pd, pair->room.max_recv_wr);
+    if (pair->requests != 0 && (!pair->has_ring || pair->ring < CARD_RINGS))
+        return true;
+    card_give(pair->requests, (uint64_t)pair->room.max_send_wr * pair->request_bytes);
+    return false;
+}
+
+static uint32_t add_pair(uint32_t pd, const struct ibv_qp_init_attr *attributes) {
+    const uint32_t index = find_free(CARD_OF_PAIRS, CARD_PAIRS);
+    if (index == CARD_PAIRS)
+        return 0;
+    struct card_pair *pair = &card->pairs[index];
+    const uint32_t generation = pair->generation % 0x3ff + 1;
+    *pair = (struct card_pair){.generation = generation,
+                               .owner = card_self,
+                               .pd = pd,
+                               .state = IBV_QPS_RESET,
+                               .room = attributes->cap};
+    if (!make_queues(pair, attributes))
+        return 0;
+    if (pair->has_ring)
+        card->rings[pair->ring].users++;
+    pair->number = index | generation << 14;
+    return pair->number;
+}
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attributes) {
-    if (attributes->cap.max_inline_data > INLINE_MOST) {
+    if (attributes->cap.max_inline_data > CARD_INLINE ||
+        attributes->cap.max_send_sge > CARD_PIECES || attributes->cap.max_recv_sge > CARD_PIECES ||
+        attributes->qp_type != IBV_QPT_RC) {
         errno = EINVAL;
         return NULL;
     }
-    struct pair *pair = calloc(1, sizeof *pair);
-    pair->qp = (struct ibv_qp){.context = pd->context,
-                               .pd = pd,
-                               .send_cq = attributes->send_cq,
-                               .recv_cq = attributes->recv_cq,
-                               .srq = attributes->srq,
-                               .state = IBV_QPS_RESET,
-                               .qp_type = attributes->qp_type};
-    pair->room = attributes->cap;
-    pair->last = &pair->first;
-    pthread_mutex_lock(&lock);
-    pair->qp.qp_num = ++numbers;
-    pair->next = pairs;
-    pairs = pair;
-    pthread_mutex_unlock(&lock);
-    return &pair->qp;
-}
-
-static void forget_completions(struct queue *queue, uint32_t number) {
-    const unsigned used = queue->used;
-    queue->used = 0;
-    for (unsigned i = 0; i < used; i++) {
-        const struct ibv_wc entry = queue->entries[(queue->head + i) % queue->size];
-        if (entry.qp_num != number)
-            queue->entries[(queue->head + queue->used++) % queue->size] = entry;
+    card_lock();
+    const uint32_t number = add_pair(domain_of(pd), attributes);
+    card_unlock();
+    if (number == 0) {
+        errno = ENOMEM;
+        return NULL;
     }
+    struct ibv_qp *qp = calloc(1, sizeof *qp);
+    *qp = (struct ibv_qp){.context = pd->context,
+                          .pd = pd,
+                          .send_cq = attributes->send_cq,
+                          .recv_cq = attributes->recv_cq,
+                          .srq = attributes->srq,
+                          .qp_num = number,
+                          .state = IBV_QPS_RESET,
+                          .qp_type = attributes->qp_type};
+    return qp;
 }
 
-/* The first request that waits, which is the caller's to free. */
-static struct kept *take_kept(struct pair *pair) {
-    struct kept *kept = pair->first;
-    pair->first = kept->next;
-    if (pair->first == NULL)
-        pair->last = &pair->first;
-    return kept;
-}
-
-static void flush_kept(struct pair *pair) {
-    while (pair->first != NULL) {
-        struct kept *kept = take_kept(pair);
-        report_sent(pair, &kept->request, IBV_WC_WR_FLUSH_ERR);
-        free(kept);
-    }
+static void drop_pair(struct card_pair *pair) {
+    pair->number = 0;
+    card->waiting -= pair->waits;
+    card_give(pair->requests, (uint64_t)pair->room.max_send_wr * pair->request_bytes);
+    if (!pair->has_ring)
+        return;
+    card->rings[pair->ring].users--;
+    if (!pair->shared)
+        drop_ring(&card->rings[pair->ring]);
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp) {
-    pthread_mutex_lock(&lock);
-    struct pair **at = &pairs;
-    while (&(*at)->qp != qp)
-        at = &(*at)->next;
-    *at = (*at)->next;
-    pthread_mutex_unlock(&lock);
-    forget_completions((struct queue *)qp->send_cq, qp->qp_num);
-    forget_completions((struct queue *)qp->recv_cq, qp->qp_num);
-    struct pair *pair = (struct pair *)qp;
-    while (pair->first != NULL)
-        free(take_kept(pair));
+    card_lock();
+    struct card_pair *pair = card_pair_of(qp->qp_num);
+    forget_completions(&card->queues[pair->send_queue], pair->number);
+    forget_completions(&card->queues[pair->receive_queue], pair->number);
+    drop_pair(pair);
+    card_unlock();
     free(qp);
     return 0;
 }
 
+/* Receives of its own end with it. */
+static void flush_receives(const struct card_pair *pair) {
+    struct card_ring *ring = &card->rings[pair->ring];
+    if (!pair->has_ring || pair->shared)
+        return;
+    for (; ring->used > 0; ring->head++, ring->used--) {
+        const struct card_receive *entries = card_at(ring->entries);
+        const struct card_completion flushed = {
+            .wc = {.wr_id = entries[ring->head % ring->size].wr_id,
+                   .status = IBV_WC_WR_FLUSH_ERR,
+                   .qp_num = pair->number}};
+        card_report(pair->receive_queue, &flushed);
+    }
+}
+
+static void set_path(struct card_pair *pair, const struct ibv_ah_attr *path) {
+    pair->dlid = path->dlid;
+    pair->dguid = path->is_global ? path->grh.dgid.global.interface_id : 0;
+}
+
 /* From each state only to the next, or into error. */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask) {
-    struct pair *pair = (struct pair *)qp;
+    const int path = IBV_QP_AV | IBV_QP_DEST_QPN;
     if (!(mask & IBV_QP_STATE) ||
-        (attributes->qp_state != qp->state + 1 && attributes->qp_state != IBV_QPS_ERR))
+        (attributes->qp_state != qp->state + 1 && attributes->qp_state != IBV_QPS_ERR) ||
+        (attributes->qp_state == IBV_QPS_RTR && (mask & path) != path))
         return EINVAL;
+    card_lock();
+    struct card_pair *pair = card_pair_of(qp->qp_num);
+    if (mask & IBV_QP_PORT) {
+        pair->lid = fake_lid(qp->context, attributes->port_num);
+        pair->guid = fake_guid(pair->lid);
+    }
     if (mask & IBV_QP_DEST_QPN)
         pair->other = attributes->dest_qp_num;
+    if (mask & IBV_QP_AV)
+        set_path(pair, &attributes->ah_attr);
     if (mask & IBV_QP_ACCESS_FLAGS)
         pair->access = (int)attributes->qp_access_flags;
     if (mask & IBV_QP_RNR_RETRY)
         pair->patient = attributes->rnr_retry == 7;
-    qp->state = attributes->qp_state;
-    if (qp->state == IBV_QPS_ERR)
-        flush_kept(pair);
+    pair->state = qp->state = attributes->qp_state;
+    if (pair->state == IBV_QPS_ERR) {
+        card_progress(pair);
+        flush_receives(pair);
+    }
+    card_unlock();
     return 0;
 }
 
-static const struct pair *find_pair(uint32_t number) {
-    pthread_mutex_lock(&lock);
-    const struct pair *pair = pairs;
-    while (pair != NULL && pair->qp.qp_num != number)
-        pair = pair->next;
-    pthread_mutex_unlock(&lock);
-    return pair;
-}
+/* ---- a process that has died ---- */
 
-/* ---- requests ---- */
-
-static bool is_atomic(const struct ibv_send_wr *request) {
-    return request->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
-           request->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-}
-
-static void do_atomic(const struct ibv_send_wr *request, unsigned char *remote,
-                      unsigned char *local) {
-    uint64_t found, value;
-    memcpy(&found, remote, 8);
-    value = found;
-    if (request->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-        value += request->wr.atomic.compare_add;
-    else if (found == request->wr.atomic.compare_add)
-        value = request->wr.atomic.swap;
-    memcpy(remote, &value, 8);
-    memcpy(local, &found, 8);
-}
-
-/* No status of a device's: the receiver has no room. */
-#define NO_ROOM ((enum ibv_wc_status)1000)
-
-static bool is_message(const struct ibv_send_wr *request) {
-    return request->opcode == IBV_WR_SEND || request->opcode == IBV_WR_SEND_WITH_IMM;
-}
-
-/* The local memory of a request, of which there is some. NULL: it may not be used, *status. */
-static unsigned char *find_local(const struct pair *pair, const struct ibv_send_wr *request,
-                                 int access, enum ibv_wc_status *status) {
-    const struct ibv_sge *piece = request->sg_list;
-    *status = IBV_WC_LOC_PROT_ERR;
-    if (!(request->send_flags & IBV_SEND_INLINE))
-        return find_memory(pair->qp.pd, piece->lkey, piece->addr, piece->length, access);
-    *status = IBV_WC_LOC_LEN_ERR;
-    return piece->length <= pair->room.max_inline_data ? (unsigned char *)(uintptr_t)piece->addr
-                                                       : NULL;
-}
-
-/* Into the first receive of the other end's shared queue. */
-static enum ibv_wc_status execute_message(const struct pair *pair, const struct pair *other,
-                                          const struct ibv_send_wr *request) {
-    struct receives *receives = (struct receives *)other->qp.srq;
-    const struct ibv_sge none = {0}, *piece = request->num_sge > 0 ? request->sg_list : &none;
-    enum ibv_wc_status status;
-    if (receives == NULL || receives->used == 0)
-        return NO_ROOM;
-    const unsigned char *data = piece->length > 0 ? find_local(pair, request, 0, &status) : NULL;
-    if (piece->length > 0 && data == NULL)
-        return status;
-    const unsigned at = receives->head % receives->size;
-    const struct ibv_sge *to = &receives->entries[at].piece;
-    unsigned char *room =
-        find_memory(receives->srq.pd, to->lkey, to->addr, to->length, IBV_ACCESS_LOCAL_WRITE);
-    if (room == NULL)
-        return IBV_WC_REM_OP_ERR;
-    if (piece->length > to->length)
-        return IBV_WC_REM_INV_REQ_ERR;
-    if (piece->length > 0)
-        memcpy(room, data, piece->length);
-    receives->head++;
-    receives->used--;
-    const bool number = request->opcode == IBV_WR_SEND_WITH_IMM;
-    const struct ibv_wc completion = {.wr_id = receives->entries[at].wr_id,
-                                      .status = IBV_WC_SUCCESS,
-                                      .opcode = IBV_WC_RECV,
-                                      .byte_len = piece->length,
-                                      .imm_data = number ? request->imm_data : 0,
-                                      .wc_flags = number ? IBV_WC_WITH_IMM : 0,
-                                      .qp_num = other->qp.qp_num};
-    report(other->qp.recv_cq, &completion);
-    return IBV_WC_SUCCESS;
-}
-
-static enum ibv_wc_status execute(const struct pair *pair, const struct ibv_send_wr *request) {
-    const struct pair *other = find_pair(pair->other);
-    if (other == NULL || other->qp.state < IBV_QPS_RTR || other->qp.state == IBV_QPS_ERR)
-        return IBV_WC_RETRY_EXC_ERR;
-    if (is_message(request))
-        return execute_message(pair, other, request);
-    const bool reads = request->opcode == IBV_WR_RDMA_READ, atomic = is_atomic(request);
-    const struct ibv_sge none = {0}, *piece = request->num_sge > 0 ? request->sg_list : &none;
-    if (!reads && !atomic && request->opcode != IBV_WR_RDMA_WRITE)
-        return IBV_WC_LOC_QP_OP_ERR;
-    if (piece->length == 0)
-        return IBV_WC_SUCCESS;
-    enum ibv_wc_status status;
-    unsigned char *local =
-        find_local(pair, request, reads || atomic ? IBV_ACCESS_LOCAL_WRITE : 0, &status);
-    if (local == NULL)
-        return status;
-    const int right = reads    ? IBV_ACCESS_REMOTE_READ
-                      : atomic ? IBV_ACCESS_REMOTE_ATOMIC
-                               : IBV_ACCESS_REMOTE_WRITE;
-    unsigned char *remote =
-        find_memory(other->qp.pd, atomic ? request->wr.atomic.rkey : request->wr.rdma.rkey,
-                    atomic ? request->wr.atomic.remote_addr : request->wr.rdma.remote_addr,
-                    piece->length, right);
-    if (remote == NULL || !(other->access & right))
-        return IBV_WC_REM_ACCESS_ERR;
-    if (atomic)
-        do_atomic(request, remote, local);
-    else
-        memmove(reads ? local : remote, reads ? remote : local, piece->length);
-    return IBV_WC_SUCCESS;
-}
-
-/* Waits, with the data that were to be copied when it was posted. */
-static void keep(struct pair *pair, const struct ibv_send_wr *request) {
-    struct kept *kept = calloc(1, sizeof *kept);
-    kept->request = *request;
-    if (request->num_sge > 0)
-        kept->piece = request->sg_list[0];
-    if ((request->send_flags & IBV_SEND_INLINE) && kept->piece.length <= INLINE_MOST) {
-        memcpy(kept->data, (void *)(uintptr_t)kept->piece.addr, kept->piece.length);
-        kept->piece.addr = (uint64_t)(uintptr_t)kept->data;
-    }
-    kept->request.sg_list = &kept->piece;
-    *pair->last = kept;
-    pair->last = &kept->next;
-}
-
-/* False: it is to wait. */
-static bool carry_out(struct pair *pair, const struct ibv_send_wr *request) {
-    enum ibv_wc_status status = IBV_WC_WR_FLUSH_ERR;
-    if (pair->qp.state != IBV_QPS_ERR)
-        status = execute(pair, request);
-    if (status == NO_ROOM && pair->patient)
-        return false;
-    if (status == NO_ROOM)
-        status = IBV_WC_RNR_RETRY_EXC_ERR;
-    if (status != IBV_WC_SUCCESS)
-        pair->qp.state = IBV_QPS_ERR;
-    if (status != IBV_WC_SUCCESS || (request->send_flags & IBV_SEND_SIGNALED))
-        report_sent(pair, request, status);
-    return true;
-}
-
-int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_send_wr **bad) {
-    struct pair *pair = (struct pair *)qp;
-    for (; request != NULL; request = request->next) {
-        if (qp->state < IBV_QPS_RTS) {
-            *bad = request;
-            return EINVAL;
-        }
-        if (pair->first != NULL || !carry_out(pair, request))
-            keep(pair, request);
-    }
-    return 0;
-}
-
-/* What has waited goes on. The list of pairs does not change meanwhile: one thread. */
-int fake_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *receive, struct ibv_recv_wr **bad) {
-    struct receives *receives = (struct receives *)srq;
-    for (; receive != NULL; receive = receive->next) {
-        if (receives->used == receives->size || receive->num_sge != 1) {
-            *bad = receive;
-            return ENOMEM;
-        }
-        const unsigned at = (receives->head + receives->used++) % receives->size;
-        receives->entries[at].wr_id = receive->wr_id;
-        receives->entries[at].piece = receive->sg_list[0];
-    }
-    for (struct pair *pair = pairs; pair != NULL; pair = pair->next)
-        while (pair->first != NULL && carry_out(pair, &pair->first->request))
-            free(take_kept(pair));
-    return 0;
+void card_forget(uint32_t process) {
+    for (uint32_t i = 0; i < card->top[CARD_OF_PAIRS]; i++)
+        if (card->pairs[i].number != 0 && card->pairs[i].owner == process)
+            drop_pair(&card->pairs[i]);
+    for (uint32_t i = 0; i < card->top[CARD_OF_REGIONS]; i++)
+        if (card->regions[i].owner == process)
+            card->regions[i].key = 0;
+    for (uint32_t i = 0; i < card->top[CARD_OF_QUEUES]; i++)
+        if (card->queues[i].taken && card->queues[i].owner == process)
+            drop_queue(&card->queues[i]);
+    for (uint32_t i = 0; i < card->top[CARD_OF_RINGS]; i++)
+        if (card->rings[i].taken && card->rings[i].owner == process)
+            drop_ring(&card->rings[i]);
 }

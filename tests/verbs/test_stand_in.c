@@ -22,11 +22,19 @@ struct end {
 static struct end ends[2];
 
 static void to_state(struct ibv_qp *qp, enum ibv_qp_state state, uint32_t other, uint8_t retry) {
-    struct ibv_qp_attr attributes = {
-        .qp_state = state, .dest_qp_num = other, .rnr_retry = retry, .qp_access_flags = 0};
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(qp->context, 1, &port), 0);
+    struct ibv_qp_attr attributes = {.qp_state = state,
+                                     .dest_qp_num = other,
+                                     .rnr_retry = retry,
+                                     .qp_access_flags = 0,
+                                     .port_num = 1,
+                                     .ah_attr = {.dlid = port.lid}};
     int mask = IBV_QP_STATE;
+    if (state == IBV_QPS_INIT)
+        mask |= IBV_QP_PORT;
     if (state == IBV_QPS_RTR)
-        mask |= IBV_QP_DEST_QPN;
+        mask |= IBV_QP_DEST_QPN | IBV_QP_AV;
     if (state == IBV_QPS_RTS)
         mask |= IBV_QP_RNR_RETRY;
     assert_int_equal(ibv_modify_qp(qp, &attributes, mask), 0);
@@ -34,11 +42,12 @@ static void to_state(struct ibv_qp *qp, enum ibv_qp_state state, uint32_t other,
 
 static void join(uint8_t retry) {
     for (int i = 0; i < 2; i++) {
-        struct ibv_qp_init_attr init = {.send_cq = ends[i].cq,
-                                        .recv_cq = ends[i].cq,
-                                        .srq = ends[i].srq,
-                                        .cap = {.max_inline_data = 16},
-                                        .qp_type = IBV_QPT_RC};
+        struct ibv_qp_init_attr init = {
+            .send_cq = ends[i].cq,
+            .recv_cq = ends[i].cq,
+            .srq = ends[i].srq,
+            .cap = {.max_send_wr = 8, .max_send_sge = 1, .max_inline_data = 16},
+            .qp_type = IBV_QPT_RC};
         ends[i].qp = ibv_create_qp(ends[i].pd, &init);
         assert_non_null(ends[i].qp);
     }
