@@ -1,0 +1,329 @@
+/*
+ * counts: what the card and the library do for one epoch of MPI's one-sided calls.
+ *
+ * Rank 0 has operations done at rank 1, which waits for it; 2 ranks over the stand-in card
+ * (run_mpi.sh --nodes card). For each kind of operation, size, flavour of window, number of
+ * operations in an epoch and synchronisation a row tells, for one epoch, what rank 0's card did
+ * (work requests by kind, in line, signalled, doorbells, receives, completions), what its library
+ * did (packets, acknowledgements among them, messages of the host, sleeps), and the same of rank 1.
+ * The operations go to places apart, so that they cannot become one. The first epochs are not
+ * counted; what is told is the mean of those that are. The last epoch has data of its own, which
+ * are checked.
+ *
+ * Usage: counts [all] [put|get|fetch_and_op]...   all: 64 operations of 1 MiB an epoch, too
+ */
+#include "win_kinds.h"
+#include <dlfcn.h>
+
+#include "fake_card.h"
+
+enum { WARM = 6, COUNTED = 8, PIECE_MOST = 1 << 20, PIECES_MOST = 64 };
+#define PLACES ((size_t)PIECES_MOST * PIECE_MOST)
+
+enum operation { PUT, GET, FETCH_AND_OP, NOPERATIONS };
+static const char *const operation_names[NOPERATIONS] = {"put", "get", "fetch_and_op"};
+
+/* LOCK: each operation has a lock and an unlock of its own. FLUSH: they end with a flush in an
+ * epoch of MPI_Win_lock_all. */
+enum sync { LOCK, FLUSH, FENCE, PSCW, NSYNCS };
+static const char *const sync_names[NSYNCS] = {"lock", "flush", "fence", "pscw"};
+
+struct row {
+    enum operation operation;
+    enum sync sync;
+    size_t size;
+    int n;
+};
+
+static struct kind_win w;
+static char *buffer; /* the origin's, as large as a window */
+static MPI_Group other;
+
+/* ---- counting ---- */
+
+static const char *const variable_names[] = {"tugboat_packets", "tugboat_acknowledgements",
+                                             "tugboat_host_messages", "tugboat_parks"};
+enum { NVARIABLES = sizeof variable_names / sizeof variable_names[0] };
+
+static void (*card_counts)(struct fake_card_counts *out);
+static MPI_T_pvar_session session;
+static MPI_T_pvar_handle variables[NVARIABLES];
+
+struct counts {
+    struct fake_card_counts card;
+    uint64_t library[NVARIABLES];
+};
+
+static void begin_counting(void) {
+    int provided, index, n;
+    void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
+    CHECK(library != NULL, "the library uses no verbs");
+    *(void **)&card_counts = dlsym(library, "fake_card_counts");
+    CHECK(card_counts != NULL, "libibverbs is not the stand-in");
+    MUST(MPI_T_init_thread(MPI_THREAD_SINGLE, &provided));
+    MUST(MPI_T_pvar_session_create(&session));
+    for (int i = 0; i < NVARIABLES; i++) {
+        int class = MPI_T_PVAR_CLASS_COUNTER;
+        MUST(MPI_T_pvar_get_index(variable_names[i], class, &index));
+        MUST(MPI_T_pvar_handle_alloc(session, index, NULL, &variables[i], &n));
+    }
+}
+
+static void end_counting(void) {
+    for (int i = 0; i < NVARIABLES; i++)
+        MUST(MPI_T_pvar_handle_free(session, &variables[i]));
+    MUST(MPI_T_pvar_session_free(&session));
+    MUST(MPI_T_finalize());
+}
+
+static void count(struct counts *counts) {
+    card_counts(&counts->card);
+    for (int i = 0; i < NVARIABLES; i++)
+        MUST(MPI_T_pvar_read(session, variables[i], &counts->library[i]));
+}
+
+/* Adds what has been counted since `before`. */
+static void add_since(struct counts *sum, const struct counts *before) {
+    struct counts now;
+    count(&now);
+    for (size_t i = 0; i < sizeof now / sizeof(uint64_t); i++)
+        ((uint64_t *)sum)[i] += ((uint64_t *)&now)[i] - ((const uint64_t *)before)[i];
+}
+
+/* ---- the epochs ---- */
+
+/* From one operation's memory to the next. */
+static size_t step_of(const struct row *row) {
+    return row->size >= PIECE_MOST ? row->size : 2 * row->size + 48;
+}
+
+static void operate(const struct row *row, int i) {
+    static int64_t one = 1;
+    const size_t at = (size_t)i * step_of(row);
+    char *mine = buffer + at;
+    const int bytes = (int)row->size;
+    const MPI_Aint disp = kind_disp(&w, 1, at);
+    if (row->operation == PUT)
+        MUST(MPI_Put(mine, bytes, MPI_BYTE, 1, disp, bytes, MPI_BYTE, w.win));
+    else if (row->operation == GET)
+        MUST(MPI_Get(mine, bytes, MPI_BYTE, 1, disp, bytes, MPI_BYTE, w.win));
+    else
+        MUST(MPI_Fetch_and_op(&one, mine, MPI_INT64_T, 1, disp, MPI_SUM, w.win));
+}
+
+static void operate_all(const struct row *row) {
+    for (int i = 0; i < row->n; i++)
+        operate(row, i);
+}
+
+static void origin_epoch(const struct row *row) {
+    switch (row->sync) {
+    case LOCK:
+        for (int i = 0; i < row->n; i++) {
+            MUST(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, w.win));
+            operate(row, i);
+            MUST(MPI_Win_unlock(1, w.win));
+        }
+        break;
+    case FLUSH:
+        operate_all(row);
+        MUST(MPI_Win_flush(1, w.win));
+        break;
+    case FENCE:
+        MUST(MPI_Win_fence(0, w.win));
+        operate_all(row);
+        MUST(MPI_Win_fence(0, w.win));
+        break;
+    default:
+        MUST(MPI_Win_start(other, 0, w.win));
+        operate_all(row);
+        MUST(MPI_Win_complete(w.win));
+    }
+}
+
+static void target_epoch(const struct row *row) {
+    if (row->sync == FENCE) {
+        MUST(MPI_Win_fence(0, w.win));
+        MUST(MPI_Win_fence(0, w.win));
+    } else if (row->sync == PSCW) {
+        MUST(MPI_Win_post(other, 0, w.win));
+        MUST(MPI_Win_wait(w.win));
+    }
+}
+
+/* ---- data ---- */
+
+static void fill(const struct row *row, char *memory, uint64_t round) {
+    for (int i = 0; i < row->n; i++)
+        check_fill(memory + (size_t)i * step_of(row), row->size, (uint64_t)i, round);
+}
+
+static void check_data(const struct row *row, const char *memory, uint64_t round) {
+    for (int i = 0; i < row->n; i++)
+        check_same(memory + (size_t)i * step_of(row), row->size, (uint64_t)i, round,
+                   operation_names[row->operation], __LINE__);
+}
+
+static int64_t word_at(const struct row *row, const char *memory, int i) {
+    int64_t word;
+    memcpy(&word, memory + (size_t)i * step_of(row), sizeof word);
+    return word;
+}
+
+/* What the next epoch moves. */
+static void prepare(const struct row *row, uint64_t round) {
+    if (row->operation == PUT && w.rank == 0)
+        fill(row, buffer, round);
+    if (row->operation == GET && w.rank == 1)
+        fill(row, w.base, round);
+    if (row->sync == FLUSH)
+        MUST(MPI_Win_sync(w.win));
+}
+
+/* The words at the target are 0. */
+static void begin_row(const struct row *row) {
+    check_barrier(MPI_COMM_WORLD);
+    MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, w.rank, 0, w.win));
+    for (int i = 0; row->operation == FETCH_AND_OP && i < row->n; i++)
+        memset(w.base + (size_t)i * step_of(row), 0, row->size);
+    MUST(MPI_Win_unlock(w.rank, w.win));
+    check_barrier(MPI_COMM_WORLD);
+    if (row->sync == FLUSH)
+        MUST(MPI_Win_lock_all(0, w.win));
+}
+
+/* epochs: so many have been; the words began at 0. */
+static void check_epoch(const struct row *row, uint64_t round, int64_t epochs) {
+    if (row->operation == PUT && w.rank == 1)
+        check_data(row, w.base, round);
+    if (row->operation == GET && w.rank == 0)
+        check_data(row, buffer, round);
+    for (int i = 0; row->operation == FETCH_AND_OP && i < row->n; i++) {
+        const int64_t word = word_at(row, w.rank == 0 ? buffer : w.base, i);
+        CHECK(word == epochs - (w.rank == 0), "word %d is %lld in epoch %lld", i, (long long)word,
+              (long long)epochs);
+    }
+}
+
+/* ---- rows ---- */
+
+static void print_head(void) {
+    printf("\n%-12s %7s %-8s %3s %-5s | %6s %6s %4s %6s %4s %4s %6s %6s %6s %6s %6s | %6s %6s %5s "
+           "%5s | %6s %6s %6s %6s %6s\n",
+           "operation", "bytes", "window", "n", "sync", "SEND", "WRITE", "WIMM", "READ", "CAS",
+           "FADD", "inline", "signal", "bells", "recvs", "compl", "packet", "acks", "host", "parks",
+           "t.SEND", "t.RDMA", "t.bell", "t.comp", "t.pack");
+}
+
+static double mean(uint64_t sum) {
+    return (double)sum / COUNTED;
+}
+
+static uint64_t sum_of(const uint64_t kinds[FAKE_KINDS]) {
+    uint64_t sum = 0;
+    for (int kind = 0; kind < FAKE_KINDS; kind++)
+        sum += kinds[kind];
+    return sum;
+}
+
+static void print_row(const struct row *row, const struct counts *origin,
+                      const struct counts *target) {
+    const struct fake_card_counts *card = &origin->card, *there = &target->card;
+    const uint64_t *requests = card->requests;
+    printf("%-12s %7zu %-8s %3d %-5s | %6.1f %6.1f %4.1f %6.1f %4.1f %4.1f %6.1f %6.1f %6.1f %6.1f "
+           "%6.1f | %6.1f %6.1f %5.1f %5.1f | %6.1f %6.1f %6.1f %6.1f %6.1f\n",
+           operation_names[row->operation], row->size, kind_names[w.kind], row->n,
+           sync_names[row->sync], mean(requests[FAKE_SEND]), mean(requests[FAKE_WRITE]),
+           mean(requests[FAKE_WRITE_WITH_IMM]), mean(requests[FAKE_READ]),
+           mean(requests[FAKE_CMP_AND_SWP]), mean(requests[FAKE_FETCH_AND_ADD]),
+           mean(sum_of(card->in_line)), mean(sum_of(card->signalled)), mean(card->post_sends),
+           mean(card->post_recvs + card->post_srq_recvs), mean(card->completions),
+           mean(origin->library[0]), mean(origin->library[1]), mean(origin->library[2]),
+           mean(origin->library[3]), mean(there->requests[FAKE_SEND]),
+           mean(sum_of(there->requests) - there->requests[FAKE_SEND]), mean(there->post_sends),
+           mean(there->completions), mean(target->library[0]));
+    fflush(stdout);
+}
+
+/* One epoch, and what this rank did for it. The target waits until what comes late has come. */
+static void run_epoch(const struct row *row, struct counts *sum) {
+    struct counts before;
+    if (w.rank == 1)
+        count(&before);
+    check_barrier(MPI_COMM_WORLD);
+    if (w.rank == 0) {
+        count(&before);
+        origin_epoch(row);
+        add_since(sum, &before);
+    } else {
+        target_epoch(row);
+    }
+    check_barrier(MPI_COMM_WORLD);
+    if (w.rank == 1)
+        add_since(sum, &before);
+}
+
+static void run_row(const struct row *row) {
+    static uint64_t round; /* no two rows have the same data */
+    struct counts sum, unused, sums[2];
+    memset(&sum, 0, sizeof sum);
+    begin_row(row);
+    prepare(row, ++round);
+    for (int i = 1; i < WARM + COUNTED; i++)
+        run_epoch(row, i <= WARM ? &unused : &sum);
+    prepare(row, ++round);
+    run_epoch(row, &sum);
+    if (row->sync == FLUSH)
+        MUST(MPI_Win_unlock_all(w.win));
+    check_barrier(MPI_COMM_WORLD);
+    check_epoch(row, round, WARM + COUNTED);
+    MUST(MPI_Gather(&sum, sizeof sum, MPI_BYTE, sums, sizeof sum, MPI_BYTE, 0, MPI_COMM_WORLD));
+    if (w.rank == 0)
+        print_row(row, &sums[0], &sums[1]);
+}
+
+static void run_kind(enum operation operation, enum kind kind, size_t most) {
+    static const size_t sizes[] = {8, 4096, PIECE_MOST};
+    static const int numbers[] = {1, 16, PIECES_MOST};
+    CHECK(kind_open(&w, kind, MPI_COMM_WORLD, PLACES, 1), "no window");
+    for (int s = 0; s < (operation == FETCH_AND_OP ? 1 : 3); s++)
+        for (int n = 0; n < 3; n++)
+            for (int sync = 0; sync < NSYNCS && sizes[s] * (size_t)numbers[n] <= most; sync++)
+                run_row(&(struct row){operation, (enum sync)sync, sizes[s], numbers[n]});
+    kind_close(&w);
+}
+
+static bool is_wanted(enum operation operation, char **names) {
+    for (char **name = names; *name != NULL; name++)
+        if (strcmp(*name, operation_names[operation]) == 0)
+            return true;
+    return *names == NULL;
+}
+
+int main(int argc, char **argv) {
+    MPI_Group world;
+    check_begin(&argc, &argv, "counts");
+    const bool all = argc > 1 && strcmp(argv[1], "all") == 0;
+    const size_t most = all ? PLACES : PLACES / 4;
+    CHECK(check_nranks == 2, "2 ranks");
+    buffer = aligned_alloc(64, PLACES);
+    CHECK(buffer != NULL, "no memory");
+    memset(buffer, 0, PLACES);
+    MUST(MPI_Comm_group(MPI_COMM_WORLD, &world));
+    MUST(MPI_Group_incl(world, 1, &(int){1 - check_rank}, &other));
+    MUST(MPI_Group_free(&world));
+    /* the card is opened with the first window */
+    CHECK(kind_open(&w, KIND_ALLOCATE, MPI_COMM_WORLD, 64, 1), "no window");
+    kind_close(&w);
+    begin_counting();
+    if (check_rank == 0)
+        print_head();
+    for (int operation = 0; operation < NOPERATIONS; operation++)
+        for (int kind = KIND_ALLOCATE; kind <= KIND_CREATE; kind++)
+            if (is_wanted((enum operation)operation, argv + 1 + all))
+                run_kind((enum operation)operation, (enum kind)kind, most);
+    end_counting();
+    MUST(MPI_Group_free(&other));
+    free(buffer);
+    return check_end();
+}
