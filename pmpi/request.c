@@ -109,23 +109,18 @@ static int retire_one(MPI_Request *handle, struct tug_request *request, MPI_Stat
     return error;
 }
 
-/* What is done to a request of ours that cannot be done to it. MPICH sees that the handle is none
- * of its own; Open MPI would look for a request there. */
-static int refuse(int (*call)(MPI_Request *), MPI_Request *request) {
-#ifdef OPEN_MPI
-    (void)call, (void)request;
+/* What is done to a request of ours that cannot be done to it. As the hosts report it, except that
+ * MPICH calls the handler with its lock held. */
+static int refuse(void) {
     tug_report_comm(MPI_COMM_WORLD, MPI_ERR_REQUEST);
     return MPI_ERR_REQUEST;
-#else
-    return call(request);
-#endif
 }
 
 int tug_shim_Start(MPI_Request *request) {
     struct tug_request *mine = known(request);
     if (mine == NULL || mine->active) {
         tug_stat_add(TUG_STAT_REQUEST_PASSED, 1);
-        return mine == NULL ? tug_host.Start(request) : refuse(tug_host.Start, request);
+        return mine == NULL ? tug_host.Start(request) : refuse();
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     tug_request_start(mine);
@@ -200,7 +195,7 @@ int tug_shim_Cancel(MPI_Request *request) {
     struct tug_request *mine = known(request);
     if (mine == NULL || mine->passes)
         return tug_host.Cancel(mine != NULL ? &mine->host : request);
-    return refuse(tug_host.Cancel, request);
+    return refuse();
 }
 
 /* ---- arrays ---- */
@@ -591,15 +586,26 @@ int tug_shim_Testsome(int incount, MPI_Request array_of_requests[], int *outcoun
                 false);
 }
 
+/* Those that are ours, or the others. */
+static int start_those(int count, MPI_Request requests[], bool are_ours) {
+    int error = MPI_SUCCESS;
+    for (int i = 0; i < count && error == MPI_SUCCESS; i++)
+        if ((known(&requests[i]) != NULL) == are_ours)
+            error = tug_shim_Start(&requests[i]);
+    return error;
+}
+
 int tug_shim_Startall(int count, MPI_Request array_of_requests[]) {
     if (!any_ours(count, array_of_requests))
         return tug_host.Startall(count, array_of_requests);
     for (int i = 0; i < count; i++) {
-        int error = tug_shim_Start(&array_of_requests[i]);
-        if (error != MPI_SUCCESS)
-            return error;
+        const struct tug_request *mine = known(&array_of_requests[i]);
+        if (mine != NULL ? mine->active : array_of_requests[i] == MPI_REQUEST_NULL)
+            return refuse();
     }
-    return MPI_SUCCESS;
+    /* the host's first: where it refuses one, none of ours has been started */
+    const int error = start_those(count, array_of_requests, false);
+    return error != MPI_SUCCESS ? error : start_those(count, array_of_requests, true);
 }
 
 /* ---- looks that take nothing, MPI 4.1 ---- */

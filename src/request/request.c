@@ -268,16 +268,15 @@ bool tug_request_hand_over(struct tug_request *request, bool patient) {
     return true;
 }
 
+/* The host's error handler may throw or jump out of start(), which leaves the request inactive. */
 void tug_request_start(struct tug_request *request) {
-    request->active = true;
     request->error = MPI_SUCCESS;
     /* relaxed: who gets it on or looks at it has been told so by this thread */
     atomic_store_explicit(&request->state, 0, memory_order_relaxed);
     request->start(request);
-    if (request->passes) {
-        request->active = false;
+    if (request->passes)
         return;
-    }
+    request->active = true;
     if (request->may_keep == NULL || !begin_here(request))
         tug_engine_launch(&request->job);
 }

@@ -4,11 +4,15 @@
  *
  * The call has been left, and the program goes on: messages, persistent and one-sided operations
  * are right after each, from the same thread and from another. Errors of the library's own and of
- * the host's, of communicators, windows of every flavour, requests, and arrays of requests.
+ * the host's, of communicators, windows of every flavour, requests, and arrays of requests; of
+ * persistent collectives and partitioned messages that are started wrongly, and of partitions that
+ * are not there. A start that has failed has started nothing.
  *
- *   handlers_leave           as the program of one thread that it is
- *   handlers_leave windows   at MPI_THREAD_MULTIPLE, errors of windows only: MPICH holds its lock
- *                            while it calls a handler of its own accord
+ *   handlers_leave             as the program of one thread that it is
+ *   handlers_leave windows     at MPI_THREAD_MULTIPLE, errors of windows only: MPICH holds its lock
+ *                              while it calls a handler of its own accord
+ *   handlers_leave persistent  at MPI_THREAD_MULTIPLE, errors of persistent collectives and
+ *                              partitioned messages that are the library's
  *
  * Compiled as C, and as C++ by handlers_leave.cpp.
  */
@@ -17,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mpi4.h"
 
 /* MPICH's MPI_STATUSES_IGNORE is (MPI_Status *)1, which gcc takes for an array of no length. */
 #ifndef __clang__
@@ -48,7 +54,7 @@ static __thread jmp_buf back;
     }
 #endif
 
-static int rank, nranks, windows_only;
+static int rank, nranks, windows_only, persistent_only;
 static double values[8], memory[8];
 
 #define CHECK(right, ...)                                                                          \
@@ -254,20 +260,123 @@ static void test_communicators(MPI_Errhandler handler) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
 }
 
+/* ---- persistent collectives ---- */
+
+static void run_allreduce(MPI_Request *r, int *mine, const int *sum, int round) {
+    *mine = round + rank;
+    MPI_Start(r);
+    MPI_Wait(r, MPI_STATUS_IGNORE);
+    CHECK(*sum == nranks * round + nranks * (nranks - 1) / 2, "round %d: sum %d", round, *sum);
+}
+
+static void test_collectives(MPI_Errhandler handler) {
+    MPI_Win win = MPI_WIN_NULL;
+    int mine = 0, sum = 0, got = 0;
+    MPI_Request all, p, r;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+    MPI_Allreduce_init(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &all);
+    MPI_Send_init(&mine, 1, MPI_INT, rank, 5, MPI_COMM_WORLD, &p);
+    for (volatile int round = 0; round < 20; round = round + 1) {
+        MPI_Irecv(&got, 1, MPI_INT, rank, 6, MPI_COMM_WORLD, &r);
+        MPI_Request with_null[3] = {all, p, MPI_REQUEST_NULL}, with_other[2] = {all, r};
+        mine = rank;
+        MPI_Start(&all);
+        IS_LEFT(MPI_ERR_REQUEST, MPI_Start(&all));
+        MPI_Wait(&all, MPI_STATUS_IGNORE);
+        run_allreduce(&all, &mine, &sum, round);
+        IS_LEFT(MPI_ERR_REQUEST, MPI_Startall(3, with_null));
+        run_allreduce(&all, &mine, &sum, round + 1);
+        if (!persistent_only)
+            IS_LEFT(MPI_ERR_REQUEST, MPI_Startall(2, with_other));
+        run_allreduce(&all, &mine, &sum, round + 2);
+        MPI_Send(&mine, 1, MPI_INT, rank, 6, MPI_COMM_WORLD);
+        MPI_Wait(&r, MPI_STATUS_IGNORE);
+        messages(round);
+    }
+    MPI_Request_free(&all);
+    MPI_Request_free(&p);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/* ---- partitioned messages ---- */
+
+#if MPI_VERSION >= 4
+enum { N = 4, APART = 2 };
+
+/* Each call that can be wrong, in the middle of a round. */
+static void err_in_round(MPI_Request *request, int sends) {
+    MPI_Win win = MPI_WIN_NULL;
+    int flag = 0;
+    IS_LEFT(MPI_ERR_REQUEST, MPI_Start(request));
+    if (sends) {
+        int list[2] = {1, N};
+        IS_LEFT(MPI_ERR_OTHER, MPI_Pready(N, *request));
+        IS_LEFT(MPI_ERR_OTHER, MPI_Pready(-1, *request));
+        IS_LEFT(MPI_ERR_OTHER, MPI_Pready_range(2, N, *request));
+        IS_LEFT(MPI_ERR_OTHER, MPI_Pready_list(2, list, *request));
+    } else {
+        IS_LEFT(MPI_ERR_OTHER, MPI_Parrived(*request, N, &flag));
+    }
+}
+
+static void test_partitioned(MPI_Errhandler handler, MPI_Datatype type, int apart) {
+    static double data[2 * 4096];
+    const int peer = rank ^ 1, sends = rank % 2 == 0, part = apart ? 1 : 1024;
+    MPI_Request request;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+    if (sends)
+        MPI_Psend_init(data, N, part, type, peer, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    else
+        MPI_Precv_init(data, N, part, type, peer, 9, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    for (volatile int round = 0; round < 6; round = round + 1) {
+        for (int i = 0; i < N * part; i++)
+            data[i * (apart ? APART : 1)] = sends ? 100 * round + i : -1;
+        MPI_Start(&request);
+        if (!persistent_only || (round > 2 && !apart)) /* the first rounds are the host's */
+            err_in_round(&request, sends);
+        if (sends)
+            MPI_Pready_range(0, N - 1, request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        for (int i = 0; i < N * part; i++)
+            CHECK(data[i * (apart ? APART : 1)] == 100 * round + i, "round %d: element %d is %g",
+                  round, i, data[i * (apart ? APART : 1)]);
+        messages(round);
+    }
+    MPI_Request_free(&request);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+/* Bytes side by side, which the library brings, and others, which it leaves to the host. */
+static void test_partitions(MPI_Errhandler handler) {
+    MPI_Datatype apart;
+    test_partitioned(handler, MPI_DOUBLE, 0);
+    MPI_Type_create_resized(MPI_DOUBLE, 0, APART * (MPI_Aint)sizeof(double), &apart);
+    MPI_Type_commit(&apart);
+    test_partitioned(handler, apart, 1);
+    MPI_Type_free(&apart);
+}
+#endif
+
 int main(int argc, char **argv) {
     MPI_Errhandler of_comm, of_win;
     int provided;
     windows_only = argc > 1 && strcmp(argv[1], "windows") == 0;
-    MPI_Init_thread(&argc, &argv, windows_only ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
-                    &provided);
+    persistent_only = argc > 1 && strcmp(argv[1], "persistent") == 0;
+    MPI_Init_thread(&argc, &argv, argc > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     MPI_Comm_create_errhandler(comm_handler, &of_comm);
     MPI_Win_create_errhandler(win_handler, &of_win);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, of_comm);
-    if (!windows_only)
+    if (argc == 1)
         test_communicators(of_comm);
-    for (int kind = 0; kind < NKINDS; kind++)
+    if (!windows_only)
+        test_collectives(of_comm);
+#if MPI_VERSION >= 4
+    if (!windows_only && nranks % 2 == 0)
+        test_partitions(of_comm);
+#endif
+    for (int kind = 0; kind < NKINDS && !persistent_only; kind++)
         test_window(kind, of_win);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
     MPI_Errhandler_free(&of_comm);

@@ -23,6 +23,7 @@ foreach(suffix IN ITEMS "" _cxx)
     tug_mpi_test(handlers_leave${suffix} RANKS 2 WAYS host tug off)
     tug_mpi_test(handlers_leave${suffix}.windows ARGS windows RANKS 2 WAYS tug native packet)
     tug_mpi_test(handlers_leave${suffix}.windows ARGS windows RANKS 2 NODES emulated WAYS tug)
+    tug_mpi_test(handlers_leave${suffix}.persistent ARGS persistent RANKS 2 NODES one emulated WAYS tug)
 endforeach()
 # An error that ends the job without the library ends it under the library.
 foreach(ending IN ITEMS allocated.null created.rank created.epoch lent.native.epoch
