@@ -50,6 +50,7 @@
     X(VERBS_DOORBELLS, "verbs_doorbells", "chains of work requests handed to the card")            \
     X(VERBS_REQUESTS, "verbs_requests", "work requests in these")                                  \
     X(VERBS_COMPLETIONS, "verbs_completions", "completions taken from the card, receives too")     \
+    X(VERBS_REGISTERED, "verbs_registered", "times that origin buffers were made known to it")     \
     X(VERBS_RAIL_1, "verbs_rail_1", "bytes of shares of long operations by the first port")        \
     X(VERBS_RAIL_2, "verbs_rail_2", "the same by the second, with short ones that name it")        \
     X(VERBS_RAIL_3, "verbs_rail_3", "by the third")                                                \

@@ -99,8 +99,9 @@ static void close_all(void) {
     tug_own_close(&watch.stop);
 }
 
-static bool start(void) {
+static bool start(void (*gone)(uintptr_t first, uintptr_t end)) {
     sigset_t all, before;
+    watch.gone = gone;
     watch.stop = tug_own_keep(tug_descriptor_bell());
     bool runs = watch.stop.number >= 0 && open_reports();
     tug_signals_of_program(&all);
@@ -115,8 +116,7 @@ static bool start(void) {
 bool tug_unmap_watch_begin(void (*gone)(uintptr_t first, uintptr_t end)) {
     const int kept_errno = errno;
     pthread_mutex_lock(&watch.changing);
-    watch.gone = gone;
-    const bool runs = watch.users > 0 || start();
+    const bool runs = watch.users > 0 || start(gone);
     watch.users += runs;
     pthread_mutex_unlock(&watch.changing);
     errno = kept_errno;

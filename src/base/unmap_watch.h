@@ -31,8 +31,9 @@
 extern pthread_mutex_t tug_unmap_lock;
 
 /* Starts to watch; gone(first, end) is called from then on, with the lock held, for each range of
- * watched memory that goes. Each true is matched by a tug_unmap_watch_end(); all callers name the
- * same function. False: this kernel or container does not report. Any thread, without the lock. */
+ * watched memory that goes. Each true is matched by a tug_unmap_watch_end(); between the first and
+ * the last of these the function stays the first caller's. False: this kernel or container does not
+ * report. Any thread, without the lock. */
 bool tug_unmap_watch_begin(void (*gone)(uintptr_t first, uintptr_t end));
 void tug_unmap_watch_end(void);
 

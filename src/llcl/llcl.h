@@ -126,6 +126,7 @@ tug_registration *tug_context_everything(tug_context *context);
 enum tug_shortcut {
     TUG_SHORTCUT_NONE,
     TUG_SHORTCUT_SINGLE, /* for single operations, see tug_burst_is_single() */
+    TUG_SHORTCUT_DEVICE, /* for any reads and writes: a card does them */
     TUG_SHORTCUT_ANY,
 };
 enum tug_shortcut tug_context_shortcut(tug_context *context, uint32_t peer,

@@ -106,15 +106,22 @@ static inline unsigned char *reach(const struct tug_context *context,
                               request->remote->offset, request->bytes);
 }
 
+/* Does the card do it? Inside a node there are shorter ways. */
+static bool has_device(const struct tug_fabric *fabric, uint32_t peer, const struct tug_key *key) {
+    uint32_t rkeys[TUG_RKEYS];
+    tug_key_rkeys(key, rkeys);
+    return fabric->ntakers > 0 && rkeys[0] != 0 && !tug_fabric_has_inbox(fabric, peer);
+}
+
 enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t peer,
                                        const struct tug_key *key) {
     const struct tug_fabric *fabric = &context->fabric;
     if ((peer == fabric->rank && (fabric->ways & TUG_WAY_SELF)) ||
         ((fabric->ways & TUG_WAY_MAPPED) && tug_mapped_address(fabric, key, peer, 0, 0) != NULL))
         return TUG_SHORTCUT_ANY;
-    return (fabric->ways & TUG_WAY_CMA) && tug_fabric_attachable(fabric, key, peer)
-               ? TUG_SHORTCUT_SINGLE
-               : TUG_SHORTCUT_NONE;
+    if ((fabric->ways & TUG_WAY_CMA) && tug_fabric_attachable(fabric, key, peer))
+        return TUG_SHORTCUT_SINGLE;
+    return has_device(fabric, peer, key) ? TUG_SHORTCUT_DEVICE : TUG_SHORTCUT_NONE;
 }
 
 /* ---- memory of the node ---- */

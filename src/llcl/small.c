@@ -402,7 +402,7 @@ static inline bool gather(const struct tug_transfer *t, bool writes) {
 
 void tug_peer_write(const struct tug_transfer *write) {
     struct tug_context *context = write->peer->context;
-    if (write->shortcut != TUG_SHORTCUT_ANY &&
+    if (write->shortcut < TUG_SHORTCUT_DEVICE &&
         (gather(write, true) || tug_peer_write_alone(write) ||
          (write->then == NULL && note_write(write)))) {
         if (__builtin_expect(write->then != NULL, 0))
@@ -436,7 +436,7 @@ static inline bool accompany_read(const struct tug_transfer *read) {
 
 void tug_peer_read(const struct tug_transfer *read) {
     struct tug_context *context = read->peer->context;
-    if (read->shortcut != TUG_SHORTCUT_ANY &&
+    if (read->shortcut < TUG_SHORTCUT_DEVICE &&
         (gather(read, false) || accompany_read(read) || move_alone(read, false)))
         return;
     const struct tug_read_params params = {

@@ -346,6 +346,12 @@ static inline uint32_t tug_fabric_node_rank(const struct tug_fabric *fabric, uin
                : tug_fabric_search_node(fabric, peer);
 }
 
+/* Do packets to that peer go through shared memory of the node? Any thread. */
+static inline bool tug_fabric_has_inbox(const struct tug_fabric *fabric, uint32_t peer) {
+    return fabric->states[TUG_BY_SHM] != NULL &&
+           tug_fabric_node_rank(fabric, peer) != TUG_ELSEWHERE;
+}
+
 static inline uint32_t tug_fabric_tag(const struct tug_fabric *fabric,
                                       const struct tug_operation *operation) {
     return (uint32_t)(operation - fabric->operations);

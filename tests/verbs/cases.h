@@ -17,6 +17,9 @@
     CASE(chain_from_on_local) \
     CASE(memory_inside) CASE(memory_named_again) CASE(memory_empty) CASE(memory_ended) \
     CASE(memory_ended_under_way) CASE(memory_threads) \
+    CASE(origin_sizes) CASE(origin_around) CASE(origin_many) CASE(origin_kept) CASE(origin_overlapping) \
+    CASE(origin_gone) CASE(origin_freed) CASE(origin_gone_under_way) CASE(origin_bounded) \
+    CASE(origin_read_only) CASE(origin_refused) CASE(origin_of_parent) CASE(origin_restarts) \
     CASE(error_bad_key) CASE(error_bad_key_joined) CASE(error_bad_key_large) \
     CASE(error_then_large) CASE(error_invalid) CASE(error_local_queue) \
     CASE(error_out_of_memory_there) CASE(error_peer_gone) CASE(error_queue_pair) \

@@ -62,14 +62,18 @@ void data_carried(void **state) {
     write_carried(4096);
 }
 
+/* Memory that the program has registered, but not with the device. */
 void data_not_registered(void **state) {
     (void)state;
-    struct tug_registration nowhere = {.base = mine_memory, .bytes = 64};
+    struct tug_registration refused = {.base = mine_memory, .bytes = 64, .id = UINT64_C(9) << 32};
     struct fake_end end;
-    fake_post(ORIGIN,
-              fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 0, &nowhere, 0, 64, &end));
+    struct tug_operation *operation =
+        fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 0, &refused, 0, 64, &end);
+    assert_false(tug_transport_verbs.takes(ORIGIN->view, operation));
+    fake_post(ORIGIN, operation);
     assert_true(fake_finish(60));
-    assert_done(&end, TUG_ERR_INVALID);
+    assert_done(&end, 0);
+    assert_int_equal(ORIGIN->passed, 1);
 }
 
 /* Memory of any size that takes 64 MiB: these are mapped again and again. */

@@ -45,6 +45,11 @@ int ibv_fork_init(void) {
     return error != NULL ? atoi(error) : 0;
 }
 
+/* FAKE_FORK: what the kernel does. */
+enum ibv_fork_status ibv_is_fork_initialized(void) {
+    return (enum ibv_fork_status)number_of("FAKE_FORK", IBV_FORK_UNNEEDED);
+}
+
 struct ibv_device **ibv_get_device_list(int *count) {
     *count = number_of("FAKE_DEVICES", 1);
     for (int i = 0; i <= *count; i++)

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "base/system_page.h"
+#include "transport/verbs/origin.h"
 #include "transport/verbs/private.h"
 #include "transport/verbs/verbs.h"
 
@@ -63,6 +64,7 @@ struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
 void tug_verbs_endpoint_close(struct tug_turns *turns) {
     struct tug_verbs *verbs = (struct tug_verbs *)turns;
     tug_verbs_pairs_free(verbs);
+    tug_origin_close(verbs);
     tug_verbs_unwatch(verbs);
     tug_verbs_messages_close(verbs);
     if (verbs->srq != NULL)

@@ -38,3 +38,9 @@ void tug_verbs_prepare_fork(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, prepare);
 }
+
+#define FORK_UNNEEDED 2 /* IBV_FORK_UNNEEDED, which headers before libibverbs 36 do not have */
+
+bool tug_verbs_fork_copies(void) {
+    return tug_ibv.is_fork_initialized != NULL && tug_ibv.is_fork_initialized() == FORK_UNNEEDED;
+}

@@ -34,6 +34,7 @@ static void load(void) {
     TUG_VERBS_FUNCTIONS(FIND)
 #undef FIND
     tug_ibv.query_gid_ex = (__typeof__(tug_ibv.query_gid_ex))symbol(library, "_ibv_query_gid_ex");
+    tug_ibv.is_fork_initialized = (int (*)(void))symbol(library, "ibv_is_fork_initialized");
     found = true;
 }
 

@@ -20,10 +20,7 @@
 #include "transport/verbs/private.h"
 
 static struct ibv_mr *make(const struct tug_verbs_device *device,
-                           const struct tug_registration *registration) {
-    int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-    if (device->atomics)
-        access |= IBV_ACCESS_REMOTE_ATOMIC;
+                           const struct tug_registration *registration, int access) {
     const uint64_t address =
         tug_verbs_address(registration->id, (uint64_t)(uintptr_t)registration->base);
     return tug_ibv.reg_mr_iova(device->pd, registration->base, registration->bytes, address,
@@ -42,12 +39,18 @@ static void refused(const struct tug_verbs_device *device, size_t bytes, int err
                   error == ENOMEM ? " (is the limit of locked memory, ulimit -l, too low?)" : "");
 }
 
+/* What peers may do with it. */
+static int access_of(const struct tug_verbs_device *device) {
+    return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+           (device->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
 /* One rail after the other, until one refuses. False: the first has. */
 static bool make_all(const struct tug_verbs_view *first, struct tug_registration *registration,
                      struct regions *regions) {
     for (uint32_t rail = 0; rail < first->nrails; rail++) {
         const struct tug_verbs_device *device = &first->rails[rail]->verbs->device;
-        struct ibv_mr *mr = make(device, registration);
+        struct ibv_mr *mr = make(device, registration, access_of(device));
         regions->of_rail[rail] = mr;
         if (mr == NULL) {
             refused(device, registration->bytes, errno);
@@ -73,6 +76,21 @@ void tug_verbs_memory_register(const struct tug_verbs_view *first,
         registration->of_transport[TUG_BY_VERBS] = regions;
     else
         free(regions);
+}
+
+bool tug_verbs_memory_register_local(const struct tug_verbs *verbs,
+                                     struct tug_registration *registration, int access) {
+    struct regions *regions = calloc(1, sizeof *regions);
+    struct ibv_mr *mr = regions != NULL ? make(&verbs->device, registration, access) : NULL;
+    if (mr == NULL) {
+        if (regions == NULL || errno != EFAULT)
+            refused(&verbs->device, registration->bytes, regions == NULL ? ENOMEM : errno);
+        free(regions);
+        return false;
+    }
+    regions->of_rail[verbs->rail] = mr;
+    registration->of_transport[TUG_BY_VERBS] = regions;
+    return true;
 }
 
 void tug_verbs_memory_deregister(struct tug_registration *registration) {

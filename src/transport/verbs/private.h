@@ -130,6 +130,7 @@ struct tug_ibv {
     TUG_VERBS_FUNCTIONS(TUG_VERBS_POINTER)
 #undef TUG_VERBS_POINTER
     __typeof__(_ibv_query_gid_ex) *query_gid_ex; /* NULL: libibverbs older than 32 */
+    int (*is_fork_initialized)(void);            /* NULL: older than 36 */
 };
 
 extern struct tug_ibv tug_ibv;
@@ -141,6 +142,9 @@ bool tug_verbs_library(char *reason);
 /* Sees to it, once, that memory which a device has pinned stays this process's when it forks:
  * before a device is opened. Any thread. */
 void tug_verbs_prepare_fork(void);
+/* Does the kernel copy pinned pages for the child of a fork? False: libibverbs takes them from the
+ * child. After tug_verbs_prepare_fork(). Any thread. */
+bool tug_verbs_fork_copies(void);
 
 /* A device has been opened, or is about to be closed. Any thread. */
 void tug_verbs_count_open(int change);
@@ -186,6 +190,7 @@ static inline uint64_t tug_verbs_address(uint64_t id, uint64_t base) {
     return (tug_key_fold(id ^ 0x9e3779b97f4a7c15u, 0xff51afd7ed558ccdu) >> 32) * gib + base % gib;
 }
 
+struct tug_verbs;
 struct tug_verbs_view;
 
 /* Makes the memory known to the devices of all rails of the context, which may refuse. Any thread.
@@ -193,15 +198,19 @@ struct tug_verbs_view;
 void tug_verbs_memory_register(const struct tug_verbs_view *first,
                                struct tug_registration *registration);
 void tug_verbs_memory_deregister(struct tug_registration *registration);
+/* Makes memory that no peer accesses known to that rail's device alone. access: IBV_ACCESS_*.
+ * False: the device refuses, which is logged unless the program itself may not access it so. */
+bool tug_verbs_memory_register_local(const struct tug_verbs *verbs,
+                                     struct tug_registration *registration, int access);
 /* As that rail's device knows it. NULL: it does not. Any thread. */
 struct ibv_mr *tug_verbs_memory_of(const struct tug_registration *registration, uint32_t rail);
 
 /* ---- pairs ---- */
 
 #define TUG_VERBS_DEPTH 64           /* slots of one sender, see below; a power of two */
-#define TUG_VERBS_SIGNAL 32          /* every so many requests report their end, see queue.c */
+#define TUG_VERBS_SIGNAL 64          /* every so many requests report their end, see queue.c */
 #define TUG_VERBS_WAIT 16            /* fewer wait for more while the peer has work of ours */
-#define TUG_VERBS_INLINE 64          /* bytes asked for in a work request itself */
+#define TUG_VERBS_INLINE 220         /* bytes asked for in a work request itself */
 #define TUG_VERBS_INDICES (1u << 20) /* pairs that there may be */
 #define TUG_VERBS_CHUNK 256u         /* operations are numbered in chunks of so many */
 
@@ -384,6 +393,7 @@ struct tug_verbs {
     uint32_t finished_tail;
     uint64_t said; /* bits of causes that have been logged */
 
+    struct tug_origin *origin; /* memory for operations; NULL: none has needed any (origin.h) */
     struct tug_verbs_messages *messages; /* NULL: it carries no packets */
     uint32_t words;                      /* contacts with one */
     uint32_t yields;                     /* contacts that do, or that answer */
@@ -519,9 +529,15 @@ static inline void tug_verbs_touch(struct tug_verbs *verbs, struct tug_verbs_pai
 
 /* Posts the operation by the view's rail. */
 void tug_verbs_post(struct tug_verbs_view *view, struct tug_operation *operation);
-/* A batch ends. Few small operations to a peer that has work of ours wait for more of them until
- * the next poll; wanted: they do not wait. */
-void tug_verbs_flush(struct tug_verbs *verbs, bool wanted);
+/* What becomes of operations that wait at pairs. A large one, or a message, never waits. */
+enum tug_verbs_batch {
+    TUG_BATCH_GOES,  /* all are posted */
+    TUG_BATCH_ENDS,  /* fewer than TUG_VERBS_WAIT wait, until the next poll, while the peer has work
+                        of ours */
+    TUG_BATCH_GROWS, /* the caller is about to start more: fewer than TUG_VERBS_DEPTH wait likewise
+                      */
+};
+void tug_verbs_flush(struct tug_verbs *verbs, enum tug_verbs_batch batch);
 bool tug_verbs_poll(struct tug_verbs *verbs);
 /* What waits at the pair waits at the other one, behind what waits there. */
 void tug_verbs_wait_with(struct tug_verbs *verbs, struct tug_verbs_pair *pair,

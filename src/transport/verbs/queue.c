@@ -4,7 +4,7 @@
  * call: one doorbell for many operations. While a peer has work of ours, a few small operations
  * wait for more of them until the next poll. Small writes that follow one another in the queue and
  * in the remote memory become one request, whose data are copied together. In a chain only some
- * requests report their end (are *signalled*): the last one, every 32nd (two of 64 small ones),
+ * requests report their end (are *signalled*): the last one, every 64th,
  * every large one and the one before it, so that a small operation is not told late because a large
  * one follows. The device works one sender's requests off in order, so a reported end ends all
  * before it; `slots` remembers them.
@@ -34,6 +34,7 @@
 
 #include "base/log.h"
 #include "base/stats.h"
+#include "transport/verbs/origin.h"
 #include "transport/verbs/private.h"
 
 #define LARGE 16384 /* bytes: reports its end by itself */
@@ -86,6 +87,7 @@ static bool complete_finished(struct tug_verbs *verbs) {
         tug_turns_note(&verbs->turns, &view->turn);
         if (is_ahead(operation))
             operation->status = (int8_t)tug_verbs_signalled_ends(view, operation, 0);
+        tug_origin_end(verbs, operation);
         tug_fabric_complete(view->wire.fabric, operation);
     }
     return any;
@@ -102,6 +104,7 @@ static void pass_on(struct tug_verbs_view *view, struct tug_operation *operation
     }
     if (is_ahead(operation))
         tug_verbs_signalled_passes(view, operation);
+    tug_origin_return(view->verbs, operation);
     if (!tug_verbs_share_goes_on(view, operation))
         tug_fabric_pass_on(view->wire.fabric, operation, TUG_BY_VERBS);
 }
@@ -204,16 +207,14 @@ void tug_verbs_post(struct tug_verbs_view *view, struct tug_operation *operation
     struct tug_verbs_contact *contact = NULL;
     if (!verbs->device_given_up)
         contact = tug_verbs_contact_of(view, operation->peer);
-    if (contact == NULL || tug_verbs_pair_closed(contact->pair)) {
+    const bool foreign = !is_atomic(operation) && operation->bytes > 0 &&
+                         operation->local != NULL && !is_known(verbs, operation->registration);
+    if (contact == NULL || tug_verbs_pair_closed(contact->pair) ||
+        (foreign && !tug_origin_lend(verbs, operation))) {
         pass_on(view, operation);
         return;
     }
     view->out++;
-    if (!is_atomic(operation) && operation->bytes > 0 && operation->local != NULL &&
-        !is_known(verbs, operation->registration)) {
-        finish(verbs, number, TUG_ERR_INVALID);
-        return;
-    }
     operation->address = tug_verbs_address(operation->key, operation->address - operation->offset) +
                          operation->offset;
     if (operation->kind == TUG_OPERATION_FETCH)
@@ -499,18 +500,20 @@ static void pump(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     }
 }
 
-static bool may_wait(const struct tug_verbs_pair *pair) {
-    return tug_settings.aggregate && pair->sent != pair->done && !pair->urgent &&
-           pair->waiting < TUG_VERBS_WAIT;
+static bool may_wait(const struct tug_verbs_pair *pair, enum tug_verbs_batch batch) {
+    if (batch == TUG_BATCH_GOES || !tug_settings.aggregate || pair->urgent)
+        return false;
+    return batch == TUG_BATCH_GROWS ? pair->waiting < TUG_VERBS_DEPTH
+                                    : pair->sent != pair->done && pair->waiting < TUG_VERBS_WAIT;
 }
 
-void tug_verbs_flush(struct tug_verbs *verbs, bool wanted) {
+void tug_verbs_flush(struct tug_verbs *verbs, enum tug_verbs_batch batch) {
     struct tug_verbs_pair *pair = verbs->touched;
     verbs->touched = NULL;
     while (pair != NULL) {
         struct tug_verbs_pair *next = pair->next_touched;
         pair->touched = false;
-        if (!wanted && may_wait(pair))
+        if (may_wait(pair, batch))
             tug_verbs_touch(verbs, pair);
         else
             pump(verbs, pair);
@@ -810,7 +813,7 @@ bool tug_verbs_poll(struct tug_verbs *verbs) {
     moved |= tug_verbs_pairs_yield(verbs);
     moved |= tug_verbs_tell(verbs);
     if (verbs->touched != NULL)
-        tug_verbs_flush(verbs, true);
+        tug_verbs_flush(verbs, TUG_BATCH_GOES);
     if (verbs->nsenders > tug_settings.verbs_pairs)
         tug_verbs_pairs_shed(verbs, (uint32_t)tug_settings.verbs_pairs);
     return complete_finished(verbs) || moved;

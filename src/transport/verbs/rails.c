@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/stats.h"
+#include "transport/verbs/origin.h"
 #include "transport/verbs/private.h"
 
 #define SHARE_LEAST (TUG_OPERATION_LONG / 2)
@@ -19,11 +20,16 @@
 
 _Static_assert(TUG_RKEYS == 4, "a counter for each rail");
 
+/* Does the rail's device know the local memory, or is there a store that lends some? */
+static bool has_local(const struct tug_registration *registration, uint32_t rail) {
+    return tug_origin_lends(registration) || tug_verbs_memory_of(registration, rail) != NULL;
+}
+
 /* May a share go to the peer by that rail? */
 static bool leads(struct tug_verbs_view *view, const struct tug_operation *operation) {
     const struct tug_verbs *verbs = view->verbs;
     if (verbs->device_given_up || operation->rkeys[verbs->rail] == 0 ||
-        tug_verbs_memory_of(operation->registration, verbs->rail) == NULL)
+        !has_local(operation->registration, verbs->rail))
         return false;
     struct tug_verbs_contact *contact = tug_verbs_contact_of(view, operation->peer);
     return contact != NULL && !tug_verbs_pair_closed(contact->pair);
@@ -124,9 +130,8 @@ bool tug_verbs_cut(struct tug_verbs_view *view, struct tug_operation *operation)
 
 void tug_verbs_post_by_port(struct tug_verbs_view *view, struct tug_operation *operation) {
     const uint32_t rail = tug_operation_port(operation);
-    const bool here =
-        rail < view->nrails && (operation->local == NULL || operation->bytes == 0 ||
-                                tug_verbs_memory_of(operation->registration, rail) != NULL);
+    const bool here = rail < view->nrails && (operation->local == NULL || operation->bytes == 0 ||
+                                              has_local(operation->registration, rail));
     operation->op = 0;
     if (!here) {
         tug_fabric_pass_on(view->wire.fabric, operation, TUG_BY_VERBS);

@@ -13,6 +13,7 @@
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
+#include "transport/verbs/origin.h"
 #include "transport/verbs/private.h"
 #include "transport/verbs/verbs.h"
 
@@ -234,9 +235,12 @@ static void verbs_deregister(void *state, struct tug_registration *registration)
 static bool verbs_takes(void *state, const struct tug_operation *operation) {
     const struct tug_verbs_view *view = state;
     const struct tug_registration *registration = operation->registration;
-    if (registration != NULL && registration->bytes > 0 &&
+    if (registration != NULL && registration->bytes > 0 && !tug_origin_lends(registration) &&
         registration->of_transport[TUG_BY_VERBS] == NULL)
-        return false; /* local memory that the device does not know */
+        return false; /* the device refused it */
+    if (registration != NULL && tug_origin_lends(registration) &&
+        tug_fabric_has_inbox(view->wire.fabric, operation->peer))
+        return false;
     if (operation->rkey == 0)
         return false; /* neither does the peer's know its */
     switch (operation->kind) {
@@ -259,16 +263,17 @@ static void verbs_post(void *state, struct tug_operation *operation) {
         tug_verbs_post(state, operation);
 }
 
-static void flush_rails(const struct tug_verbs_view *first, bool wanted) {
+static void flush_rails(const struct tug_verbs_view *first, enum tug_verbs_batch batch) {
     for (uint32_t rail = 0; rail < first->nrails; rail++) {
         struct tug_verbs *verbs = first->rails[rail]->verbs;
         if (verbs->touched != NULL)
-            tug_verbs_flush(verbs, wanted);
+            tug_verbs_flush(verbs, batch);
     }
 }
 
 static void verbs_flush(void *state) {
-    flush_rails(state, false);
+    const struct tug_verbs_view *view = state;
+    flush_rails(view, view->wire.fabric->more_comes ? TUG_BATCH_GROWS : TUG_BATCH_ENDS);
 }
 
 /* One look at the queue does for all views: see turns.h. After an arm there is one in any case,
@@ -359,7 +364,7 @@ static bool verbs_wired(void *state) {
 static void verbs_control(void *state, uint32_t peer, const void *data, size_t bytes) {
     struct tug_verbs_view *view = state;
     tug_verbs_pair_control(view, peer, data, bytes);
-    flush_rails(view, true);
+    flush_rails(view, TUG_BATCH_GOES);
 }
 
 static void verbs_lost(void *state, uint32_t peer) {
