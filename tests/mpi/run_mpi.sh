@@ -198,7 +198,9 @@ else
 fi
 if [ "$nodes" = card ]; then
     cat "$shared/counts" 2>/dev/null
-    if is_served "$1" && [ $rc = 0 ] && ! grep -qE ' (send|write|read|cmp_and_swp|fetch_and_add)=[1-9]' "$shared/counts"; then
+    # processes that were killed have printed nothing
+    if is_served "$1" && [ $rc = 0 ] && { [ ! -s "$shared/card" ] || { [ -e "$shared/counts" ] &&
+        ! grep -qE ' (send|write|read|cmp_and_swp|fetch_and_add)=[1-9]' "$shared/counts"; }; }; then
         echo "run_mpi.sh: the card has had nothing to do" >&2
         rc=1
     fi

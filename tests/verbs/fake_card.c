@@ -43,10 +43,19 @@ static bool set_up(void) {
     return true;
 }
 
+/* Signals may come meanwhile. */
+static bool lock_file(int file) {
+    int error;
+    do
+        error = flock(file, LOCK_EX);
+    while (error != 0 && errno == EINTR);
+    return error == 0;
+}
+
 /* One process at a time sets it up; one that died meanwhile leaves it to the next. */
 static bool map_file(const char *path) {
     const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0 || flock(file, LOCK_EX) != 0 || ftruncate(file, (off_t)FILE_BYTES) != 0)
+    if (file < 0 || !lock_file(file) || ftruncate(file, (off_t)FILE_BYTES) != 0)
         return false;
     void *memory = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     card = memory != MAP_FAILED ? memory : NULL;

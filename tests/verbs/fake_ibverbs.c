@@ -156,5 +156,14 @@ const char *ibv_event_type_str(enum ibv_event_type type) {
 }
 
 const char *ibv_wc_status_str(enum ibv_wc_status status) {
-    return status == IBV_WC_REM_ACCESS_ERR ? "remote access error" : "an error of the stand-in";
+    switch (status) {
+    case IBV_WC_REM_ACCESS_ERR:
+        return "remote access error";
+    case IBV_WC_RETRY_EXC_ERR:
+        return "transport retry counter exceeded";
+    case IBV_WC_WR_FLUSH_ERR:
+        return "Work Request Flushed Error";
+    default:
+        return "an error of the stand-in";
+    }
 }

@@ -15,9 +15,9 @@
  *      memory  <-------- process_vm_readv, process_vm_writev -------->  memory
  *
  * There is no card that works by itself: the thread that posts a request carries it out, at both
- * ends, and so does the thread that posts a receive for which a request has waited. An entry names
- * its *owner*, a process, which may have died: then a request to it ends as a card's does to which
- * nobody answers.
+ * ends, and so does the thread that posts a receive for which a request has waited.
+ * (FAKE_CARD_LATE: a thread of the stand-in, later.) An entry names its *owner*, a process, which
+ * may have died: then a request to it ends as a card's does to which nobody answers.
  *
  * Threading: everything in the file is touched under card_lock(), which survives the death of its
  * holder, unless it says otherwise. Entries are changed in an order that leaves at worst something

@@ -1,5 +1,6 @@
-/* Work requests of the stand-in for libibverbs: carried out at once, in order, by the thread that
- * posts them.
+/* Work requests of the stand-in for libibverbs: carried out in order, at once, by the thread that
+ * posts them. FAKE_CARD_LATE: by a thread of the stand-in, so many microseconds later at least, so
+ * that memory which is used again too early is found.
  *
  * Checked as a card does: the state of both ends, where the path leads, keys, ranges, rights,
  * protection domains, lengths, and the room in the queues. A request that may not be ends in an
@@ -8,6 +9,7 @@
  * or fails at once. It ends like a request to a dead process, RETRY_EXC_ERR, if the receiver dies:
  * a thread of the stand-in looks after that, in a process whose requests wait. */
 #include <errno.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,12 +260,16 @@ static bool carry_out(struct card_pair *pair) {
     return true;
 }
 
-void card_progress(struct card_pair *pair) {
-    while (pair->first != pair->posted && carry_out(pair)) {
-    }
+static void note_waiting(struct card_pair *pair) {
     const bool waits = pair->first != pair->posted;
     card->waiting += (uint32_t)waits - (uint32_t)pair->waits;
     pair->waits = waits;
+}
+
+void card_progress(struct card_pair *pair) {
+    while (pair->first != pair->posted && carry_out(pair)) {
+    }
+    note_waiting(pair);
 }
 
 void card_progress_at(uint32_t ring) {
@@ -289,9 +295,20 @@ bool card_progress_of(uint32_t process) {
     return any;
 }
 
-/* ---- looking after requests that wait ---- */
+/* ---- threads of the stand-in ---- */
 
-static int watched; /* the process that has a thread for it */
+static void start_thread(void *(*run)(void *)) {
+    sigset_t all, before;
+    pthread_t thread;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&thread, NULL, run, NULL) != 0)
+        abort();
+    pthread_detach(thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static int watching, working; /* the process that has a thread for it; with the lock */
 
 static void *look_after(void *unused) {
     (void)unused;
@@ -301,25 +318,50 @@ static void *look_after(void *unused) {
         if (card_progress_of(card_self))
             idle = 0;
         if (idle == IDLE_ROUNDS - 1)
-            watched = 0;
+            watching = 0;
         card_unlock();
     }
     return NULL;
 }
 
-/* With the lock. A process that is alone on its card needs none: nobody dies there. */
+/* A process that is alone on its card needs none: nobody dies there. */
 static void begin_to_look(void) {
-    sigset_t all, before;
-    pthread_t thread;
-    if (watched == getpid() || getenv("FAKE_CARD") == NULL)
+    if (watching == getpid() || getenv("FAKE_CARD") == NULL)
         return;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&thread, NULL, look_after, NULL) == 0) {
-        pthread_detach(thread);
-        watched = getpid();
+    watching = getpid();
+    start_thread(look_after);
+}
+
+static sem_t posted; /* since the thread has looked */
+
+static long late_us(void) {
+    const char *text = getenv("FAKE_CARD_LATE");
+    return text != NULL ? atol(text) : 0;
+}
+
+static void *work(void *unused) {
+    const long us = late_us();
+    (void)unused;
+    for (;;) {
+        while (sem_wait(&posted) != 0) {
+        }
+        nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
+        card_lock();
+        if (card_progress_of(card_self))
+            begin_to_look();
+        card_unlock();
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return NULL;
+}
+
+static void leave_to_thread(struct card_pair *pair) {
+    note_waiting(pair);
+    if (working != getpid()) {
+        working = getpid();
+        sem_init(&posted, 0, 0);
+        start_thread(work);
+    }
+    sem_post(&posted);
 }
 
 /* ---- posting ---- */
@@ -382,10 +424,12 @@ int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_se
     card_lock();
     struct card_pair *pair = card_pair_of(qp->qp_num);
     card_counts(card_self)->post_sends++;
-    for (; request != NULL && error == 0; request = error == 0 ? request->next : request) {
-        error = add(pair, request);
+    while (request != NULL && (error = add(pair, request)) == 0)
+        request = request->next;
+    if (late_us() > 0)
+        leave_to_thread(pair);
+    else
         card_progress(pair);
-    }
     if (pair->waits)
         begin_to_look();
     card_unlock();

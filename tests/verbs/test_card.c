@@ -445,6 +445,32 @@ static void atomics_of_two_processes(void **state) {
     assert_int_equal(sums[0] + sums[1], 2 * ADDS * (2 * ADDS - 1) / 2);
 }
 
+/* A card reads memory some time after the request was posted, and whatever is in line at once. */
+static void late_requests(void **state) {
+    struct peer *peer = &peers[0];
+    struct ibv_sge pieces[2];
+    const uint64_t late_ns = 100000000;
+    uint64_t took_ns = late_ns;
+    struct view view;
+    (void)state;
+    setenv("FAKE_CARD_LATE", "100000", 1);
+    for (int tries = 0; tries < 100 && took_ns >= late_ns; tries++) {
+        struct ibv_send_wr in_line = request_of(peer, &pieces[0], 1, IBV_WR_RDMA_WRITE, 0, 8, 8);
+        struct ibv_send_wr request = request_of(peer, &pieces[1], 2, IBV_WR_RDMA_WRITE, 0, 8, 0);
+        in_line.send_flags = IBV_SEND_INLINE;
+        in_line.next = &request;
+        memset(peer->here.memory, 'a', 8);
+        const uint64_t begun_ns = check_clock_ns(CLOCK_MONOTONIC);
+        assert_int_equal(post(peer, &in_line), 0);
+        memset(peer->here.memory, 'b', 8);
+        took_ns = check_clock_ns(CLOCK_MONOTONIC) - begun_ns;
+        expect(peer, 2, IBV_WC_SUCCESS);
+        view = look_at(peer);
+    }
+    unsetenv("FAKE_CARD_LATE");
+    assert_memory_equal(view.memory, "bbbbbbbbaaaaaaaa", 16);
+}
+
 /* ---- messages ---- */
 
 static void messages_wait_for_room(void **state) {
@@ -719,6 +745,7 @@ int main(void) {
                                        CASE(only_signalled_requests_report),
                                        CASE(atomics),
                                        CASE(atomics_of_two_processes),
+                                       CASE(late_requests),
                                        CASE(messages_wait_for_room),
                                        CASE(writes_with_a_number),
                                        CASE(channels_wake),
