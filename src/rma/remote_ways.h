@@ -71,6 +71,8 @@ tug_ways_find(const struct tug_rma *o, const struct tug_data *data, struct tug_w
     struct tug_remote_state *state = tug_remote_state_of(remote, o->target);
     if (tug_epochs_await(&o->window->epochs))
         tug_burst_in_epoch(tug_epochs_meet(&o->window->epochs), !target->near);
+    else if (target->shortcut == TUG_SHORTCUT_DEVICE) /* one doorbell for all until the flush */
+        tug_burst_in_epoch(false, true);
     const uint8_t wanted = atomic_load_explicit(&remote->contact_wanted, memory_order_relaxed);
     /* acquire: pairs with the changes in tug_remote_contact() by another thread */
     if (__builtin_expect(
