@@ -47,6 +47,7 @@ static bool parse_stats(const struct setting *setting, const char *text);
 static bool parse_trace(const struct setting *setting, const char *text);
 static bool parse_transports(const struct setting *setting, const char *text);
 static bool parse_device(const struct setting *setting, const char *text);
+static bool parse_port(const struct setting *setting, const char *text);
 static bool parse_torus(const struct setting *setting, const char *text);
 static bool parse_tuning(const struct setting *setting, const char *text);
 
@@ -306,10 +307,13 @@ static const struct setting settings[] = {
     {.name = "TUGBOAT_VERBS_DEVICE",
      .type = "device",
      .initial = "auto",
-     .range = "auto, or a device such as mlx5_0, or one of its ports such as mlx5_0:1",
-     .help = "the InfiniBand or RoCE device; auto takes the first active port",
+     .range = "auto, or devices such as mlx5_0, or ports such as mlx5_0:1, with commas between",
+     .help =
+         "the InfiniBand or RoCE device. Of several, the ranks of a node begin with one after "
+         "the other. auto: the active ports, InfiniBand before Ethernet, then the fastest, then "
+         "those of the process's NUMA node",
      .parse = parse_device,
-     .field = tug_settings.verbs_device},
+     .field = &tug_settings.verbs_device},
     {.name = "TUGBOAT_VERBS_PAIRS",
      .type = "number",
      .initial = "1024",
@@ -319,6 +323,20 @@ static const struct setting settings[] = {
      .parse = parse_number,
      .field = &tug_settings.verbs_pairs,
      .number = {.least = 1, .most = 1048576}},
+    {.name = "TUGBOAT_VERBS_PORT",
+     .type = "fields",
+     .initial = "auto",
+     .range = "auto, or with commas between: gid=0 to 255, pkey=1 to 0xffff, sl=0 to 15, "
+              "tc=0 to 255, path=0 to 127, mtu=256 to 4096, relaxed=0 or 1",
+     .help =
+         "how a port is used: index of its GID, partition, service level, traffic class, path bits "
+         "of its LID, largest packet in bytes, and whether writes of the card may overtake one "
+         "another on their way to memory (faster on some hosts, but a program must not poll memory "
+         "for a flag that is written behind its data). Left out: the GID of RoCE v2 on the network "
+         "of the host MPI, the first partition with full membership, 0, 106 over RoCE v2 and 0 "
+         "otherwise, one path after the other for the ranks of a node, the port's, 0",
+     .parse = parse_port,
+     .field = tug_settings.verbs_port},
     {.name = "TUGBOAT_VERBS_RAILS",
      .type = "number",
      .initial = "4",
@@ -494,27 +512,73 @@ static bool parse_transports(const struct setting *setting, const char *text) {
     return true;
 }
 
-/* NAME or NAME:PORT. */
-static bool parse_device(const struct setting *setting, const char *text) {
-    (void)setting;
-    const size_t length = strcspn(text, ":");
-    for (size_t i = 0; i < length; i++)
-        if (!isalnum((unsigned char)text[i]) && strchr("_-.", text[i]) == NULL)
-            return false;
+/* NAME or NAME:PORT; where it ends, or NULL. */
+static const char *device_end(const char *text) {
+    size_t length = 0;
+    while (isalnum((unsigned char)text[length]) ||
+           (text[length] != '\0' && strchr("_-.", text[length]) != NULL))
+        length++;
     if (length == 0 || length > TUG_VERBS_NAME_MAX)
+        return NULL;
+    if (text[length] != ':')
+        return text + length;
+    char *end;
+    if (!isdigit((unsigned char)text[length + 1]))
+        return NULL;
+    const unsigned long port = strtoul(text + length + 1, &end, 10);
+    return port >= 1 && port <= 255 ? end : NULL;
+}
+
+static bool parse_device(const struct setting *setting, const char *text) {
+    const char *at = device_end(text);
+    while (at != NULL && *at == ',')
+        at = device_end(at + 1);
+    if (at == NULL || *at != '\0')
         return false;
-    unsigned long port = 0;
-    if (text[length] == ':') {
-        char *end;
-        if (!isdigit((unsigned char)text[length + 1]))
+    *(const char **)setting->field = text;
+    return true;
+}
+
+/* NAME=NUMBER at *text; moves *text behind it. */
+static bool parse_port_field(const char **text, int values[]) {
+    static const struct {
+        const char *name;
+        unsigned long least, most;
+    } fields[TUG_PORT_FIELDS] = {
+        [TUG_PORT_GID] = {"gid=", 0, 255},       [TUG_PORT_PKEY] = {"pkey=", 1, 0xffff},
+        [TUG_PORT_SL] = {"sl=", 0, 15},          [TUG_PORT_TC] = {"tc=", 0, 255},
+        [TUG_PORT_PATH] = {"path=", 0, 127},     [TUG_PORT_MTU] = {"mtu=", 256, 4096},
+        [TUG_PORT_RELAXED] = {"relaxed=", 0, 1},
+    };
+    unsigned field = 0;
+    while (field < TUG_PORT_FIELDS &&
+           strncmp(*text, fields[field].name, strlen(fields[field].name)) != 0)
+        field++;
+    if (field == TUG_PORT_FIELDS)
+        return false;
+    const char *number = *text + strlen(fields[field].name);
+    char *end;
+    const unsigned long value = strtoul(number, &end, 0);
+    if (!isdigit((unsigned char)*number) || value < fields[field].least ||
+        value > fields[field].most || (field == TUG_PORT_MTU && (value & (value - 1)) != 0))
+        return false;
+    values[field] = (int)value;
+    *text = end;
+    return true;
+}
+
+static bool parse_port(const struct setting *setting, const char *text) {
+    int values[TUG_PORT_FIELDS];
+    memset(values, -1, sizeof values);
+    bool more = strcmp(text, "auto") != 0;
+    while (more) {
+        if (!parse_port_field(&text, values))
             return false;
-        port = strtoul(text + length + 1, &end, 10);
-        if (*end != '\0' || port < 1 || port > 255)
+        more = *text++ == ',';
+        if (!more && text[-1] != '\0')
             return false;
     }
-    snprintf(tug_settings.verbs_device, sizeof tug_settings.verbs_device, "%.*s", (int)length,
-             text);
-    tug_settings.verbs_port = (unsigned)port;
+    memcpy(setting->field, values, sizeof values);
     return true;
 }
 

@@ -92,6 +92,18 @@ enum tug_verbose {
 
 #define TUG_VERBS_NAME_MAX 63
 
+/* The fields of TUGBOAT_VERBS_PORT. */
+enum tug_port_field {
+    TUG_PORT_GID, /* index in the port's table of GIDs */
+    TUG_PORT_PKEY,
+    TUG_PORT_SL,
+    TUG_PORT_TC,
+    TUG_PORT_PATH, /* path bits of the LID */
+    TUG_PORT_MTU,  /* bytes */
+    TUG_PORT_RELAXED,
+    TUG_PORT_FIELDS
+};
+
 struct tug_settings {
     bool enabled;                    /* TUGBOAT */
     unsigned threads;                /* TUGBOAT_THREADS: 1, multiple */
@@ -117,23 +129,24 @@ struct tug_settings {
     const char *trace;          /* TUGBOAT_TRACE: a .json file name, or NULL */
     enum tug_verbose verbose;   /* TUGBOAT_VERBOSE */
     uint64_t segment_bytes;     /* TUGBOAT_SEGMENT, 0 = chosen by the model */
-    enum tug_collectives_choice collectives;   /* TUGBOAT_COLLECTIVES */
-    enum tug_pipelines_choice pipelines;       /* TUGBOAT_PIPELINES */
-    enum tug_phases_choice phases;             /* TUGBOAT_PHASES */
-    uint32_t torus[TUG_TORUS_AXES];            /* TUGBOAT_TORUS: nodes along each axis, 1 behind
-                                                  the last; 0: none */
-    bool torus_auto;                           /* TUGBOAT_TORUS=auto */
-    char slurm_address[96];                    /* SLURM_TOPOLOGY_ADDR, if it is as short as that:
-                                                  the names of the switches above this node, and its
-                                                  own; of TUGBOAT_TORUS=auto alone */
-    char net_devices[256];                     /* UCX_NET_DEVICES, if it is as short as that and
-                                                  lists what UCX may use: "" otherwise */
-    const char *tuning;                        /* TUGBOAT_TUNING: a file, or NULL */
-    char verbs_device[TUG_VERBS_NAME_MAX + 1]; /* TUGBOAT_VERBS_DEVICE without port, or "auto" */
-    unsigned verbs_port;                       /* port in TUGBOAT_VERBS_DEVICE, 0: any */
-    uint64_t verbs_pairs;                      /* TUGBOAT_VERBS_PAIRS */
-    uint64_t verbs_rails;                      /* TUGBOAT_VERBS_RAILS */
-    uint64_t verbs_timeout_ms;                 /* TUGBOAT_VERBS_TIMEOUT */
+    enum tug_collectives_choice collectives; /* TUGBOAT_COLLECTIVES */
+    enum tug_pipelines_choice pipelines;     /* TUGBOAT_PIPELINES */
+    enum tug_phases_choice phases;           /* TUGBOAT_PHASES */
+    uint32_t torus[TUG_TORUS_AXES];          /* TUGBOAT_TORUS: nodes along each axis, 1 behind
+                                                the last; 0: none */
+    bool torus_auto;                         /* TUGBOAT_TORUS=auto */
+    char slurm_address[96];                  /* SLURM_TOPOLOGY_ADDR, if it is as short as that:
+                                                the names of the switches above this node, and its
+                                                own; of TUGBOAT_TORUS=auto alone */
+    char net_devices[256];                   /* UCX_NET_DEVICES, if it is as short as that and
+                                                lists what UCX may use: "" otherwise */
+    const char *tuning;                      /* TUGBOAT_TUNING: a file, or NULL */
+    const char *verbs_device;                /* TUGBOAT_VERBS_DEVICE: "auto", or names with
+                                                commas between, each with ":port" or not */
+    int verbs_port[TUG_PORT_FIELDS];         /* TUGBOAT_VERBS_PORT; -1: as the port has it */
+    uint64_t verbs_pairs;                    /* TUGBOAT_VERBS_PAIRS */
+    uint64_t verbs_rails;                    /* TUGBOAT_VERBS_RAILS */
+    uint64_t verbs_timeout_ms;               /* TUGBOAT_VERBS_TIMEOUT */
 };
 
 extern struct tug_settings tug_settings;

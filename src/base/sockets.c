@@ -265,3 +265,32 @@ bool tug_sockets_local(struct sockaddr_storage *address) {
         weigh_named(&choice);
     return choice.worth > 0;
 }
+
+static const struct ifaddrs *find_interface(const struct ifaddrs *one,
+                                            const struct sockaddr_storage *address) {
+    struct sockaddr_storage here;
+    while (one != NULL && !(get_address(one, &here) && same_ip(&here, address)))
+        one = one->ifa_next;
+    return one;
+}
+
+int tug_sockets_weigh(const struct in6_addr *address) {
+    struct sockaddr_storage wanted = {.ss_family = AF_INET6}, host;
+    struct ifaddrs *all;
+    if (IN6_IS_ADDR_V4MAPPED(address)) {
+        wanted.ss_family = AF_INET;
+        memcpy(&((struct sockaddr_in *)&wanted)->sin_addr, &address->s6_addr[12], 4);
+    } else {
+        ((struct sockaddr_in6 *)&wanted)->sin6_addr = *address;
+    }
+    if (getifaddrs(&all) != 0)
+        return 0;
+    const struct ifaddrs *its = find_interface(all, &wanted), *hosts = NULL;
+    if (its != NULL && tug_sockets_local(&host))
+        hosts = find_interface(all, &host);
+    const int worth = its == NULL                                                    ? 0
+                      : hosts != NULL && strcmp(its->ifa_name, hosts->ifa_name) == 0 ? 2
+                                                                                     : 1;
+    freeifaddrs(all);
+    return worth;
+}

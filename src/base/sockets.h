@@ -7,6 +7,7 @@
 #ifndef TUG_BASE_SOCKETS_H
 #define TUG_BASE_SOCKETS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 
@@ -30,5 +31,10 @@ bool tug_sockets_is_loopback(const struct sockaddr_storage *address);
  * the same order, those of the interfaces that the user names (UCX_NET_DEVICES). False: there is no
  * such socket. */
 bool tug_sockets_local(struct sockaddr_storage *address);
+
+/* How near the network of that address is, in which IPv4 ones are mapped: 2: on the interface with
+ * the address of tug_sockets_local(); 1: on another one of this process's; 0: neither. Addresses of
+ * one link only are on none. Any thread. */
+int tug_sockets_weigh(const struct in6_addr *address);
 
 #endif

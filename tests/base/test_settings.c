@@ -30,6 +30,7 @@ static const char *const names[] = {"TUGBOAT",
                                     "TUGBOAT_AGGREGATE",
                                     "TUGBOAT_VERBS_DEVICE",
                                     "TUGBOAT_VERBS_PAIRS",
+                                    "TUGBOAT_VERBS_PORT",
                                     "TUGBOAT_VERBS_RAILS",
                                     "TUGBOAT_VERBS_TIMEOUT"};
 
@@ -79,7 +80,8 @@ static void assert_defaults(void) {
     assert_int_equal(tug_settings.segment_bytes, 0);
     assert_true(tug_settings.aggregate);
     assert_string_equal(tug_settings.verbs_device, "auto");
-    assert_int_equal(tug_settings.verbs_port, 0);
+    for (unsigned i = 0; i < TUG_PORT_FIELDS; i++)
+        assert_int_equal(tug_settings.verbs_port[i], -1);
     assert_int_equal(tug_settings.collectives, TUG_COLLECTIVES_AUTO);
 }
 
@@ -155,11 +157,10 @@ static void test_verbs_device(void **state) {
     (void)state;
     accept("TUGBOAT_VERBS_DEVICE", "mlx5_0");
     assert_string_equal(tug_settings.verbs_device, "mlx5_0");
-    assert_int_equal(tug_settings.verbs_port, 0);
-    accept("TUGBOAT_VERBS_DEVICE", "rocep1s0f1:2");
-    assert_string_equal(tug_settings.verbs_device, "rocep1s0f1");
-    assert_int_equal(tug_settings.verbs_port, 2);
-    const char *const bad[] = {":1", "a:", "a:0", "a:256", "a:1x", "a b", "a:-1", "../x"};
+    accept("TUGBOAT_VERBS_DEVICE", "rocep1s0f1:2,mlx5_0,mlx5_1:255");
+    assert_string_equal(tug_settings.verbs_device, "rocep1s0f1:2,mlx5_0,mlx5_1:255");
+    const char *const bad[] = {":1",   "a:",   "a:0", "a:256", "a:1x", "a b",
+                               "a:-1", "../x", "a,",  ",a",    "a,,b", "a;b"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         refuse("TUGBOAT_VERBS_DEVICE", bad[i], "mlx5_0:1");
         assert_string_equal(tug_settings.verbs_device, "auto");
@@ -171,6 +172,23 @@ static void test_verbs_device(void **state) {
     longest[TUG_VERBS_NAME_MAX] = 'x';
     refuse("TUGBOAT_VERBS_DEVICE", longest, "mlx5_0:1");
     free(longest);
+}
+
+static void test_verbs_port(void **state) {
+    (void)state;
+    accept("TUGBOAT_VERBS_PORT", "mtu=1024,pkey=0x8001,gid=0");
+    const int these[TUG_PORT_FIELDS] = {0, 0x8001, -1, -1, -1, 1024, -1};
+    assert_memory_equal(tug_settings.verbs_port, these, sizeof these);
+    accept("TUGBOAT_VERBS_PORT", "gid=255,sl=15,tc=106,path=127,relaxed=1");
+    const int others[TUG_PORT_FIELDS] = {255, -1, 15, 106, 127, -1, 1};
+    assert_memory_equal(tug_settings.verbs_port, others, sizeof others);
+    const char *const bad[] = {"gid",        "gid=",   "gid=256", "gid=1,",   ",gid=1",
+                               "sl=16",      "pkey=0", "tc=256",  "mtu=1500", "gid=-1",
+                               "gid=1;sl=0", "lid=3",  "5",       "relaxed=2"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        refuse("TUGBOAT_VERBS_PORT", bad[i], "mtu=256 to 4096");
+        assert_int_equal(tug_settings.verbs_port[TUG_PORT_GID], -1);
+    }
 }
 
 static void test_choices(void **state) {
@@ -409,6 +427,7 @@ int main(void) {
         CASE(test_empty_is_not_set),
         CASE(test_switch),
         CASE(test_verbs_device),
+        CASE(test_verbs_port),
         CASE(test_choices),
         CASE(test_numbers),
         CASE(test_ring_size),

@@ -188,6 +188,26 @@ static void a_named_interface_comes_before_the_hosts_listener(void **state) {
     tug_settings_reset();
 }
 
+static int weigh(const char *text) {
+    struct in6_addr address;
+    assert_int_equal(inet_pton(AF_INET6, text, &address), 1);
+    return tug_sockets_weigh(&address);
+}
+
+static void the_hosts_interface_is_the_nearest(void **state) {
+    (void)state;
+    if (!have_network())
+        skip();
+    struct connection made = connect_at(ip(FIRST));
+    assert_int_equal(weigh("::ffff:" FIRST), 2);
+    assert_int_equal(weigh("::ffff:" SECOND), 1);
+    assert_int_equal(weigh("::ffff:192.0.2.1"), 0);
+    assert_int_equal(weigh("2001:db8::1"), 0);
+    assert_int_equal(weigh("fe80::1"), 0);
+    end(&made);
+    assert_int_equal(weigh("::ffff:" FIRST), 1); /* the host uses none */
+}
+
 static void loopback_addresses_are_known(void **state) {
     const char *const loopback[] = {"127.0.0.1", "127.9.9.9", "::ffff:127.0.0.1", "::1"};
     const char *const others[] = {"128.0.0.1", "::ffff:10.0.0.1", "::2"};
@@ -207,6 +227,7 @@ int main(void) {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(the_programs_connections_are_not_the_hosts),
         cmocka_unit_test(a_network_of_hosts_comes_before_the_loopback_device),
+        cmocka_unit_test(the_hosts_interface_is_the_nearest),
         cmocka_unit_test(loopback_addresses_are_known),
         cmocka_unit_test(the_hosts_listener_comes_first),
         cmocka_unit_test(a_named_interface_comes_before_the_hosts_listener),

@@ -61,16 +61,17 @@ static struct ibv_qp *make_queue_pair(const struct tug_verbs_device *device) {
 }
 
 static void join(const struct tug_verbs_device *device, struct ibv_qp *qp, uint32_t other) {
-    struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_RTR,
-                                     .path_mtu = (enum ibv_mtu)device->mtu,
-                                     .dest_qp_num = other,
-                                     .max_dest_rd_atomic = device->serves,
-                                     .min_rnr_timer = 12,
-                                     .ah_attr = {.dlid = device->lid, .port_num = device->port}};
+    struct ibv_qp_attr attributes = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = (enum ibv_mtu)device->path.mtu,
+        .dest_qp_num = other,
+        .max_dest_rd_atomic = device->serves,
+        .min_rnr_timer = 1,
+        .ah_attr = {.dlid = device->path.lid, .port_num = device->port}};
     attributes.ah_attr.is_global = device->link_layer == IBV_LINK_LAYER_ETHERNET;
     attributes.ah_attr.grh.hop_limit = 64;
-    attributes.ah_attr.grh.sgid_index = device->gid_index;
-    attributes.ah_attr.grh.dgid = device->gid;
+    attributes.ah_attr.grh.sgid_index = device->path.gid_index;
+    attributes.ah_attr.grh.dgid = device->path.gid;
     check(tug_ibv.modify_qp(qp, &attributes,
                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) ==

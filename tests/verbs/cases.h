@@ -32,7 +32,12 @@
     CASE(message_wakes) CASE(message_counted) CASE(message_nothing) CASE(message_not_here) \
     CASE(sleep_wakes) CASE(sleep_costs_nothing) CASE(sleep_one_thread)
 /* Gigabytes, which the stand-in alone moves in a second. */
-#define TUG_STAND_IN_CASES STAND_IN(data_two_gib) TUG_RAILS_CASES
+#define TUG_STAND_IN_CASES STAND_IN(data_two_gib) TUG_RAILS_CASES TUG_PORTS_CASES
+/* They want ports and events of their own. */
+#define TUG_PORTS_CASES \
+    STAND_IN(ports_connection) STAND_IN(ports_subnets) STAND_IN(ports_first_packets) \
+    STAND_IN(ports_change) STAND_IN(ports_lost) STAND_IN(ports_last_request) \
+    STAND_IN(ports_vectors) STAND_IN(ports_atomics)
 /* They want several devices. */
 #define TUG_RAILS_CASES \
     STAND_IN(rails_found) STAND_IN(rails_shares) STAND_IN(rails_apart) STAND_IN(rails_restart) \

@@ -107,11 +107,11 @@ static void assert_all_came(void) {
         fake_round();
     for (int i = 0; i < 2; i++) {
         const struct tug_verbs *verbs = fakes[i].verbs;
+        drain_servers(&fakes[i]);
         assert_int_equal(sides[i].came, sides[1 - i].sent);
         assert_int_equal(verbs->messages->used, 0);
         assert_int_equal(verbs->messages->ntaken, 0);
         assert_int_equal(verbs->cq_room, verbs->cq_size);
-        assert_null(verbs->retired);
     }
 }
 

@@ -25,6 +25,7 @@ static void begin(void) {
     if (reg_mr_iova == NULL)
         reg_mr_iova = tug_ibv.reg_mr_iova;
     tug_ibv.reg_mr_iova = count_registrations;
+    tug_ibv.reg_mr_iova2 = NULL; /* an older libibverbs: all go by the other */
     everything = (struct tug_registration){.bytes = SIZE_MAX};
     unsigned char warm[64] = {0};
     struct fake_end end;

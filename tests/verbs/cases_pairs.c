@@ -7,12 +7,12 @@ void device_opens(void **state) {
     assert_false(tug_transport_verbs.missing(reason));
     const struct tug_verbs_device *device = &ORIGIN->verbs->device;
     printf("%s port %u, GID %u, MTU %u, %u bytes a message, %u reads, completion queue of %u\n",
-           device->name, device->port, device->gid_index, device->mtu, device->most_message,
-           device->reads, ORIGIN->verbs->cq_size);
+           device->name, device->port, device->path.gid_index, device->path.mtu,
+           device->most_message, device->reads, ORIGIN->verbs->cq_size);
     assert_true(device->atomics);
     if (device->link_layer == IBV_LINK_LAYER_ETHERNET) {
-        assert_int_equal(device->gid.raw[10], 0xff); /* the GID of the IPv4 address */
-        assert_int_equal(device->gid.raw[11], 0xff);
+        assert_int_equal(device->path.gid.raw[10], 0xff); /* the GID of the IPv4 address */
+        assert_int_equal(device->path.gid.raw[11], 0xff);
     }
     assert_int_equal(ORIGIN->verbs->npairs, 0);
     assert_false(ORIGIN->verbs->completions.watch.watched);
@@ -42,7 +42,8 @@ void device_named(void **state) {
     snprintf(name, sizeof name, "%s:200", ORIGIN->verbs->device.name);
     setenv("TUGBOAT_VERBS_DEVICE", name, 1);
     assert_int_equal(tug_settings_load(NULL, 0), 0);
-    assert_true(tug_transport_verbs.missing(reason));
+    struct tug_verbs_device device;
+    assert_false(tug_verbs_device_open(&device, &ORIGIN->verbs->device.place, reason));
     assert_non_null(strstr(reason, "port"));
     unsetenv("TUGBOAT_VERBS_DEVICE");
     tug_settings_reset();

@@ -57,14 +57,13 @@ void rails_found(void **state) {
     open_devices(state, "2");
     assert_ports("fake0", 1, "fake1", 1, 3);
     tug_settings.verbs_rails = 4;
-    strcpy(tug_settings.verbs_device, "fake1");
+    tug_settings.verbs_device = "fake1";
     open_devices(state, "2");
     assert_ports("fake1", 1, "fake1", 2, 2);
-    tug_settings.verbs_port = 2;
+    tug_settings.verbs_device = "fake1:2";
     open_devices(state, "2");
     assert_ports("fake1", 2, "fake1", 2, 1);
-    strcpy(tug_settings.verbs_device, "auto");
-    tug_settings.verbs_port = 0;
+    tug_settings.verbs_device = "auto";
     unsetenv("FAKE_PORTS");
 }
 
@@ -123,9 +122,7 @@ void rails_apart(void **state) {
 void rails_restart(void **state) {
     open_devices(state, "2");
     run_one(TUG_OPERATION_WRITE, 0, 0, 256 * KIB);
-    struct tug_verbs_pair *there = rail_of(TARGET, 1)->pairs[0];
-    tug_ibv.destroy_qp(there->server);
-    there->server = NULL;
+    lose_server_of(rail_of(TARGET, 1)->pairs[0]);
     for (unsigned i = 0; i < 2; i++) {
         const uint64_t first = posted(0);
         fill(mine_memory, 256 * KIB, 2 + i);
@@ -190,11 +187,8 @@ void rails_all_lost(void **state) {
     post(TUG_OPERATION_WRITE, theirs, 0, 0, 128 * KIB, &end);
     lose(0);
     lose(1);
-    struct tug_verbs_pair *there[] = {rail_of(TARGET, 0)->pairs[0], rail_of(TARGET, 1)->pairs[0]};
-    for (unsigned i = 0; i < 2; i++) {
-        tug_ibv.destroy_qp(there[i]->server);
-        there[i]->server = NULL;
-    }
+    lose_server_of(rail_of(TARGET, 0)->pairs[0]);
+    lose_server_of(rail_of(TARGET, 1)->pairs[0]);
     assert_true(fake_finish(10));
     assert_done(&end, 0);
     assert_int_equal(ORIGIN->passed, 2);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fake_ibverbs.h"
+#include "fake_ports.h"
 
 #undef ibv_query_port
 
@@ -72,6 +73,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *which) {
     struct ibv_context *context = calloc(1, sizeof *context);
     context->device = which;
     context->async_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    context->num_comp_vectors = 4;
     context->ops.poll_cq = fake_poll_cq;
     context->ops.req_notify_cq = fake_req_notify_cq;
     context->ops.post_send = fake_post_send;
@@ -117,12 +119,15 @@ int ibv_query_port(struct ibv_context *which, uint8_t port, struct _compat_ibv_p
     attributes->gid_tbl_len = 1;
     attributes->active_speed = which->device - devices == number_of("FAKE_SLOW", -1) ? 16 : 32;
     attributes->max_msg_sz = CARD_MESSAGE;
+    fake_describe(which, port, attributes);
     return 0;
 }
 
 /* Each process's ports have addresses of their own, as those of a node have. */
 uint16_t fake_lid(const struct ibv_context *context, unsigned port) {
     const unsigned device = (unsigned)(context->device - devices);
+    if (fake_port(device, port)->described)
+        return fake_port(device, port)->lid;
     return (uint16_t)(1 + (card_self * DEVICES + device) * PORTS + port - 1);
 }
 
@@ -131,28 +136,16 @@ uint64_t fake_guid(uint16_t lid) {
 }
 
 int ibv_query_gid(struct ibv_context *which, uint8_t port, int index, union ibv_gid *gid) {
-    if (index != 0)
+    const struct fake_port *described = fake_port((unsigned)(which->device - devices), port);
+    if (index >= (described->described ? FAKE_GIDS : 1))
         return EINVAL;
+    if (described->described) {
+        *gid = described->gids[index].gid;
+        return 0;
+    }
     gid->global.subnet_prefix = htobe64(UINT64_C(0xfe80000000000000));
     gid->global.interface_id = fake_guid(fake_lid(which, port));
     return 0;
-}
-
-/* ---- what never happens here ---- */
-
-int ibv_get_async_event(struct ibv_context *which, struct ibv_async_event *event) {
-    (void)which;
-    (void)event;
-    return -1;
-}
-
-void ibv_ack_async_event(struct ibv_async_event *event) {
-    (void)event;
-}
-
-const char *ibv_event_type_str(enum ibv_event_type type) {
-    (void)type;
-    return "an event of the stand-in";
 }
 
 const char *ibv_wc_status_str(enum ibv_wc_status status) {

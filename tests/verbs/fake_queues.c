@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fake_ibverbs.h"
+#include "fake_ports.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -462,6 +463,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attribu
     }
     struct ibv_qp *qp = calloc(1, sizeof *qp);
     *qp = (struct ibv_qp){.context = pd->context,
+                          .qp_context = attributes->qp_context,
                           .pd = pd,
                           .send_cq = attributes->send_cq,
                           .recv_cq = attributes->recv_cq,
@@ -484,6 +486,7 @@ static void drop_pair(struct card_pair *pair) {
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp) {
+    fake_forget_events(qp);
     card_lock();
     struct card_pair *pair = card_pair_of(qp->qp_num);
     forget_completions(&card->queues[pair->send_queue], pair->number);
@@ -511,6 +514,7 @@ static void flush_receives(const struct card_pair *pair) {
 
 static void set_path(struct card_pair *pair, const struct ibv_ah_attr *path) {
     pair->dlid = path->dlid;
+    pair->lid |= path->src_path_bits;
     pair->dguid = path->is_global ? path->grh.dgid.global.interface_id : 0;
 }
 
@@ -541,6 +545,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attributes, int mask) {
         flush_receives(pair);
     }
     card_unlock();
+    if (qp->state == IBV_QPS_ERR)
+        fake_last_request(qp);
     return 0;
 }
 

@@ -104,7 +104,17 @@ unsigned sleep_until_done(void) {
     return sleeps;
 }
 
+void lose_server_of(struct tug_verbs_pair *pair) {
+    void *its = pair->server->qp_context;
+    tug_ibv.destroy_qp(pair->server);
+    free(its);
+    pair->server = NULL;
+}
+
 void lose_server(void) {
-    tug_ibv.destroy_qp(TARGET->verbs->pairs[0]->server);
-    TARGET->verbs->pairs[0]->server = NULL;
+    lose_server_of(TARGET->verbs->pairs[0]);
+}
+
+void drain_servers(const struct fake *fake) {
+    CHECK_SOON((fake_round(), fake->verbs->retired == NULL));
 }

@@ -48,7 +48,10 @@ void write_apart(unsigned n, unsigned first);
 /* Sleeps as the engine does (arm, look once more, wait) until ORIGIN has nothing under way, with no
  * look at TARGET. Returns how often it slept. */
 unsigned sleep_until_done(void);
-/* TARGET loses the queue pair that serves ORIGIN. */
+/* The pair loses the queue pair that serves its peer; TARGET that which serves ORIGIN. */
+void lose_server_of(struct tug_verbs_pair *pair);
 void lose_server(void);
+/* Rounds until the fake's servers that have been replaced are gone. */
+void drain_servers(const struct fake *fake);
 
 #endif

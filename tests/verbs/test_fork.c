@@ -36,15 +36,18 @@ static void prepared_before_opening(void **state) {
     (void)state;
     char reason[256] = "";
     struct tug_verbs_device device;
+    struct tug_verbs_place place;
+    tug_verbs_place_here(&place, 0);
     if (tug_transport_verbs.missing(reason))
         fail_msg("%s", reason);
     assert_string_equal(fork_says(), ""); /* nothing is open */
-    assert_true(tug_verbs_device_open(&device, reason));
+    assert_true(tug_verbs_device_open(&device, &place, reason));
     void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
     assert_non_null(library);
     const char *(*calls)(void);
     *(void **)&calls = dlsym(library, "fake_calls");
-    assert_string_equal(calls(), "fork_init open_device open_device ");
+    assert_string_equal(calls(), "fork_init open_device ");
+    assert_string_equal(getenv("RDMAV_HUGEPAGES_SAFE"), "1"); /* before fork_init */
     const char *said = fork_says();
     assert_true((strstr(said, "ibv_fork_init") != NULL) == fails);
     assert_string_equal(fork_says(), ""); /* once */

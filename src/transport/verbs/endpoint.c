@@ -22,16 +22,26 @@ static uint32_t cq_size(uint32_t operations) {
     return size < LEAST_CQE ? LEAST_CQE : size > MOST_CQE ? MOST_CQE : size;
 }
 
+/* The device spreads interrupts over its completion vectors: the node's ranks take different ones.
+ * Only the first rail receives packets. */
 static bool make_queues(struct tug_verbs *verbs, uint32_t operations) {
     const struct tug_verbs_device *device = &verbs->device;
-    struct ibv_srq_init_attr attributes = {.attr = {.max_wr = TUG_VERBS_RECEIVES, .max_sge = 1}};
-    const int receives = (int)TUG_VERBS_RECEIVES, most = device->most_cqe - receives;
+    const uint32_t receives = verbs->rail > 0 ? 0
+                              : device->most_receives < TUG_VERBS_RECEIVES_MOST
+                                  ? device->most_receives
+                                  : TUG_VERBS_RECEIVES_MOST;
+    struct ibv_srq_init_attr attributes = {.attr = {.max_wr = receives, .max_sge = 1}};
+    const int most = device->most_cqe - (int)receives, vectors = device->context->num_comp_vectors;
+    const int vector = vectors > 0 ? (int)(device->place.node_rank % (uint32_t)vectors) : 0;
     int size = (int)cq_size(operations);
     size = size < most ? size : most;
     verbs->channel = tug_ibv.create_comp_channel(device->context);
     if (verbs->channel != NULL)
-        verbs->cq = tug_ibv.create_cq(device->context, size + receives, NULL, verbs->channel, 0);
-    verbs->srq = tug_ibv.create_srq(device->pd, &attributes);
+        verbs->cq =
+            tug_ibv.create_cq(device->context, size + (int)receives, NULL, verbs->channel, vector);
+    if (receives > 0)
+        verbs->srq = tug_ibv.create_srq(device->pd, &attributes);
+    verbs->most_receives = receives;
     verbs->chain = calloc(TUG_VERBS_DEPTH, sizeof *verbs->chain);
     verbs->pieces = calloc(TUG_VERBS_DEPTH, sizeof *verbs->pieces);
     verbs->joined = calloc(TUG_VERBS_DEPTH, sizeof *verbs->joined);
@@ -41,7 +51,8 @@ static bool make_queues(struct tug_verbs *verbs, uint32_t operations) {
 }
 
 struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
-                                          const struct tug_verbs_device *first, char *reason) {
+                                          const struct tug_verbs_place *place,
+                                          struct tug_verbs_device *first, char *reason) {
     struct tug_verbs *verbs = calloc(1, sizeof *verbs);
     snprintf(reason, 256, "no memory");
     if (verbs == NULL)
@@ -50,7 +61,8 @@ struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
     verbs->rail = rail;
     verbs->finished = verbs->finished_tail = TUG_NO_TAG;
     bool made = tug_random_draw(&verbs->id, sizeof verbs->id) && verbs->id != 0 &&
-                tug_verbs_device_open_like(&verbs->device, first, rail, reason);
+                (rail == 0 ? tug_verbs_device_open(&verbs->device, place, reason)
+                           : tug_verbs_device_open_other(&verbs->device, first, rail - 1, reason));
     if (made && !make_queues(verbs, operations)) {
         snprintf(reason, 256, "%s has no room for a completion queue", verbs->device.name);
         made = false;
@@ -137,16 +149,20 @@ bool tug_verbs_footprint(uint32_t operations, uint32_t active,
     footprint->contacts = active * sizeof(struct tug_verbs_contact) + tug_table_footprint(active);
     footprint->kept = TUG_VERBS_KEPT;
     footprint->packet = sizeof(struct tug_buffer) + TUG_VERBS_PACKET_BYTES;
-    footprint->messages = sizeof(struct tug_verbs_messages) + sizeof(struct tug_verbs_block) +
-                          (TUG_VERBS_SENDS + TUG_VERBS_RECEIVES) * TUG_VERBS_MESSAGE_BYTES;
+    footprint->messages =
+        sizeof(struct tug_verbs_messages) + sizeof(struct tug_verbs_block) +
+        TUG_VERBS_SENDS * TUG_VERBS_MESSAGE_BYTES +
+        tug_verbs_receives(active) / TUG_VERBS_RECEIVES *
+            (sizeof(struct tug_verbs_block) + TUG_VERBS_RECEIVES * TUG_VERBS_MESSAGE_BYTES);
     footprint->endpoint =
         sizeof(struct tug_verbs) +
         TUG_VERBS_DEPTH * (sizeof(struct ibv_send_wr) + sizeof(struct ibv_sge) + TUG_VERBS_INLINE);
     footprint->pairs = active * sizeof(struct tug_verbs_pair) +
+                       connected * sizeof(struct tug_verbs_server) +
                        capacity * sizeof(struct tug_verbs_pair *) + tug_table_footprint(active) +
                        tug_table_footprint(connected);
     footprint->connected = connected;
     footprint->connection = 2 * sizeof(struct ibv_qp) + sender + server;
-    footprint->completions = (size_t)(cq_size(operations) + TUG_VERBS_RECEIVES) * 64;
+    footprint->completions = (size_t)(cq_size(operations) + TUG_VERBS_RECEIVES_MOST) * 64;
     return true;
 }

@@ -7,6 +7,7 @@
  * does: it is tried, and where it fails (somebody has registered memory without it before) a fork
  * is warned of. */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -26,7 +27,10 @@ static void warn(void) {
                       "verbs out of TUGBOAT_TRANSPORTS");
 }
 
+/* libibverbs keeps pages out of children, and must know that some of them are huge: it would ask
+ * the kernel for a part of one, and refuse the registration. */
 static void prepare(void) {
+    (void)setenv("RDMAV_HUGEPAGES_SAFE", "1", 0);
     const int error = tug_ibv.fork_init();
     if (error == 0)
         return;

@@ -35,6 +35,7 @@ static void load(void) {
 #undef FIND
     tug_ibv.query_gid_ex = (__typeof__(tug_ibv.query_gid_ex))symbol(library, "_ibv_query_gid_ex");
     tug_ibv.is_fork_initialized = (int (*)(void))symbol(library, "ibv_is_fork_initialized");
+    tug_ibv.reg_mr_iova2 = (__typeof__(tug_ibv.reg_mr_iova2))symbol(library, "ibv_reg_mr_iova2");
     found = true;
 }
 

@@ -23,8 +23,8 @@ static struct ibv_mr *make(const struct tug_verbs_device *device,
                            const struct tug_registration *registration, int access) {
     const uint64_t address =
         tug_verbs_address(registration->id, (uint64_t)(uintptr_t)registration->base);
-    return tug_ibv.reg_mr_iova(device->pd, registration->base, registration->bytes, address,
-                               access);
+    return tug_verbs_device_register(device, registration->base, registration->bytes, address,
+                                     access);
 }
 
 /* What a registration keeps; there is one if the first rail's device knows the memory. */
@@ -40,9 +40,9 @@ static void refused(const struct tug_verbs_device *device, size_t bytes, int err
 }
 
 /* What peers may do with it. */
-static int access_of(const struct tug_verbs_device *device) {
+static int access_of(const struct tug_fabric *fabric) {
     return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-           (device->atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+           (fabric->device_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
 
 /* One rail after the other, until one refuses. False: the first has. */
@@ -50,7 +50,7 @@ static bool make_all(const struct tug_verbs_view *first, struct tug_registration
                      struct regions *regions) {
     for (uint32_t rail = 0; rail < first->nrails; rail++) {
         const struct tug_verbs_device *device = &first->rails[rail]->verbs->device;
-        struct ibv_mr *mr = make(device, registration, access_of(device));
+        struct ibv_mr *mr = make(device, registration, access_of(first->wire.fabric));
         regions->of_rail[rail] = mr;
         if (mr == NULL) {
             refused(device, registration->bytes, errno);

@@ -21,13 +21,15 @@ static unsigned char *send_memory(const struct tug_verbs_messages *messages, uin
 }
 
 static unsigned char *receive_memory(const struct tug_verbs_messages *messages, uint32_t slot) {
-    return messages->blocks[0]->memory + (size_t)(TUG_VERBS_SENDS + slot) * TUG_VERBS_MESSAGE_BYTES;
+    return messages->receives[slot / TUG_VERBS_RECEIVES]->memory +
+           (size_t)(slot % TUG_VERBS_RECEIVES) * TUG_VERBS_MESSAGE_BYTES;
 }
 
 static void post_receive(struct tug_verbs *verbs, uint32_t slot) {
     const struct tug_verbs_messages *messages = verbs->messages;
     struct ibv_sge piece = {(uint64_t)(uintptr_t)receive_memory(messages, slot),
-                            TUG_VERBS_MESSAGE_BYTES, messages->blocks[0]->mr->lkey};
+                            TUG_VERBS_MESSAGE_BYTES,
+                            messages->receives[slot / TUG_VERBS_RECEIVES]->mr->lkey};
     struct ibv_recv_wr receive = {
         .wr_id = TUG_REQUEST_RECEIVES | slot, .sg_list = &piece, .num_sge = 1};
     struct ibv_recv_wr *bad = NULL;
@@ -59,8 +61,8 @@ static struct tug_verbs_block *make_block(struct tug_verbs *verbs, uint32_t slot
         mmap(NULL, block->mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory != MAP_FAILED) {
         block->memory = memory;
-        block->mr =
-            tug_ibv.reg_mr(verbs->device.pd, memory, block->mapped_bytes, IBV_ACCESS_LOCAL_WRITE);
+        block->mr = tug_verbs_device_register(&verbs->device, memory, block->mapped_bytes,
+                                              (uintptr_t)memory, IBV_ACCESS_LOCAL_WRITE);
     }
     if (block->mr != NULL)
         return block;
@@ -77,7 +79,7 @@ static bool add_block(struct tug_verbs *verbs) {
     if (blocks == NULL)
         return false;
     messages->blocks = blocks;
-    blocks[n] = make_block(verbs, TUG_VERBS_SENDS + (n == 0 ? TUG_VERBS_RECEIVES : 0));
+    blocks[n] = make_block(verbs, TUG_VERBS_SENDS);
     if (blocks[n] == NULL)
         return false;
     messages->nblocks++;
@@ -87,19 +89,31 @@ static bool add_block(struct tug_verbs *verbs) {
     return true;
 }
 
+bool tug_verbs_messages_expect(struct tug_verbs *verbs, uint32_t peers) {
+    struct tug_verbs_messages *messages = verbs->messages;
+    const uint32_t wanted = tug_verbs_receives(peers);
+    while (messages->nreceives < wanted &&
+           messages->nreceives + TUG_VERBS_RECEIVES <= verbs->most_receives) {
+        struct tug_verbs_block *block = make_block(verbs, TUG_VERBS_RECEIVES);
+        if (block == NULL)
+            break;
+        messages->receives[messages->nreceives / TUG_VERBS_RECEIVES] = block;
+        for (uint32_t i = 0; i < TUG_VERBS_RECEIVES; i++)
+            post_receive(verbs, messages->nreceives++);
+    }
+    return messages->nreceives > 0;
+}
+
 bool tug_verbs_messages_open(struct tug_verbs *verbs) {
     if (verbs->messages != NULL)
         return true;
     verbs->messages = calloc(1, sizeof *verbs->messages);
     if (verbs->messages == NULL)
         return false;
-    if (!add_block(verbs)) {
-        tug_verbs_messages_close(verbs);
-        return false;
-    }
-    for (uint32_t slot = 0; slot < TUG_VERBS_RECEIVES; slot++)
-        post_receive(verbs, slot);
-    return true;
+    if (add_block(verbs) && tug_verbs_messages_expect(verbs, verbs->nservers))
+        return true;
+    tug_verbs_messages_close(verbs);
+    return false;
 }
 
 void tug_verbs_messages_close(struct tug_verbs *verbs) {
@@ -108,6 +122,8 @@ void tug_verbs_messages_close(struct tug_verbs *verbs) {
         return;
     for (uint32_t i = 0; i < messages->nblocks; i++)
         end_block(messages->blocks[i]);
+    for (uint32_t i = 0; i < messages->nreceives / TUG_VERBS_RECEIVES; i++)
+        end_block(messages->receives[i]);
     free((void *)messages->blocks);
     free(messages);
     verbs->messages = NULL;
@@ -434,14 +450,15 @@ void tug_verbs_message_came(struct tug_verbs *verbs, const struct ibv_wc *comple
     struct tug_verbs_messages *messages = verbs->messages;
     if (messages->nheld == 0 && take(verbs, completion))
         return;
-    messages->held[(messages->first_held + messages->nheld) % TUG_VERBS_RECEIVES] = *completion;
+    messages->held[(messages->first_held + messages->nheld) % TUG_VERBS_RECEIVES_MOST] =
+        *completion;
     messages->nheld++;
 }
 
 void tug_verbs_messages_resume(struct tug_verbs *verbs) {
     struct tug_verbs_messages *messages = verbs->messages;
     while (messages->nheld > 0 && take(verbs, &messages->held[messages->first_held])) {
-        messages->first_held = (messages->first_held + 1) % TUG_VERBS_RECEIVES;
+        messages->first_held = (messages->first_held + 1) % TUG_VERBS_RECEIVES_MOST;
         messages->nheld--;
     }
 }

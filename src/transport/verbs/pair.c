@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "transport/verbs/private.h"
 
 #define MAGIC 0x54
@@ -17,6 +18,8 @@
  * Soft-RoCE.) */
 #define ACK_RETRIES 6
 #define ANSWER_NS 10000000000u
+/* After so long without the device's report a server takes no receives any more. */
+#define DRAIN_NS 100000000u
 /* Where no connection could be had, it is tried again after so long. */
 #define CLOSED_NS 1000000000u
 
@@ -100,14 +103,63 @@ void tug_verbs_pair_join(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
     verbs->spare = pair;
 }
 
+/* ---- queue pairs ---- */
+
+static void destroy_server(struct tug_verbs *verbs, struct ibv_qp *server) {
+    void *its = server->qp_context;
+    tug_table_remove(&verbs->servers, server->qp_num);
+    tug_ibv.destroy_qp(server);
+    free(its);
+}
+
+bool tug_verbs_drop_retired(struct tug_verbs *verbs) {
+    struct tug_verbs_server **at = &verbs->retired, *server;
+    bool done = true;
+    while ((server = *at) != NULL) {
+        if (server->seen) {
+            *at = server->next;
+            destroy_server(verbs, server->qp);
+            continue;
+        }
+        /* seq_cst: pairs with the watcher's store; the next look at the queue finds all that the
+         * device has put there before its report */
+        server->seen = atomic_load(&server->reported) || tug_clock_ns() > server->until_ns;
+        done &= !server->seen;
+        at = &server->next;
+    }
+    return done;
+}
+
+/* The server goes, once what it has received has been taken: nothing comes by it any more. */
+static void retire_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    struct ibv_qp *qp = pair->server;
+    if (qp == NULL)
+        return;
+    struct tug_verbs_server *server = qp->qp_context;
+    if (verbs->messages == NULL || tug_ibv.modify_qp(qp, &error, IBV_QP_STATE) != 0) {
+        destroy_server(verbs, qp);
+    } else {
+        server->qp = qp;
+        server->until_ns = tug_clock_ns() + DRAIN_NS;
+        server->next = verbs->retired;
+        verbs->retired = server;
+    }
+    pair->server = NULL;
+    verbs->nservers--;
+}
+
 void tug_verbs_pairs_free(struct tug_verbs *verbs) {
-    tug_verbs_drop_retired(verbs);
+    for (struct tug_verbs_server *server = verbs->retired, *next; server != NULL; server = next) {
+        next = server->next;
+        destroy_server(verbs, server->qp);
+    }
     for (uint32_t i = 0; i < verbs->npairs; i++) {
         struct tug_verbs_pair *pair = verbs->pairs[i];
         if (pair->sender != NULL)
             tug_ibv.destroy_qp(pair->sender);
         if (pair->server != NULL)
-            tug_ibv.destroy_qp(pair->server);
+            destroy_server(verbs, pair->server);
         free(pair);
     }
     free(verbs->pairs);
@@ -115,46 +167,14 @@ void tug_verbs_pairs_free(struct tug_verbs *verbs) {
     tug_table_fini(&verbs->servers);
 }
 
-/* ---- queue pairs ---- */
-
-static void destroy_server(struct tug_verbs *verbs, struct ibv_qp *server) {
-    tug_table_remove(&verbs->servers, server->qp_num);
-    tug_ibv.destroy_qp(server);
-}
-
-void tug_verbs_drop_retired(struct tug_verbs *verbs) {
-    while (verbs->retired != NULL) {
-        struct tug_verbs_retired *retired = verbs->retired;
-        verbs->retired = retired->next;
-        destroy_server(verbs, retired->server);
-        free(retired);
-    }
-}
-
-/* The server goes, once what it has received has been taken: nothing comes by it any more. */
-static void retire_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
-    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-    if (pair->server == NULL)
-        return;
-    struct tug_verbs_retired *retired = verbs->messages != NULL ? malloc(sizeof *retired) : NULL;
-    if (retired == NULL || tug_ibv.modify_qp(pair->server, &error, IBV_QP_STATE) != 0) {
-        free(retired);
-        destroy_server(verbs, pair->server);
-    } else {
-        *retired = (struct tug_verbs_retired){verbs->retired, pair->server};
-        verbs->retired = retired;
-    }
-    pair->server = NULL;
-    verbs->nservers--;
-}
-
-/* A queue pair in its initial state, or NULL. depth: of its send queue. */
-static struct ibv_qp *make_queue_pair(struct tug_verbs *verbs, uint32_t depth,
+/* A queue pair in its initial state, or NULL. server: it is one; NULL: a sender. */
+static struct ibv_qp *make_queue_pair(struct tug_verbs *verbs, struct tug_verbs_server *server,
                                       uint32_t *most_inline) {
-    struct ibv_qp_init_attr init = {.send_cq = verbs->cq,
+    struct ibv_qp_init_attr init = {.qp_context = server,
+                                    .send_cq = verbs->cq,
                                     .recv_cq = verbs->cq,
                                     .srq = verbs->srq,
-                                    .cap = {.max_send_wr = depth,
+                                    .cap = {.max_send_wr = server != NULL ? 1 : TUG_VERBS_DEPTH,
                                             .max_recv_wr = verbs->srq == NULL,
                                             .max_send_sge = 1,
                                             .max_recv_sge = 1,
@@ -163,7 +183,6 @@ static struct ibv_qp *make_queue_pair(struct tug_verbs *verbs, uint32_t depth,
     struct ibv_qp *qp = tug_ibv.create_qp(verbs->device.pd, &init);
     if (qp == NULL) { /* somebody else may have more use for one that nobody needs now */
         tug_verbs_pairs_shed(verbs, verbs->nsenders > 0 ? verbs->nsenders - 1 : 0);
-        tug_verbs_drop_retired(verbs);
         qp = tug_ibv.create_qp(verbs->device.pd, &init);
     }
     if (qp == NULL && *most_inline > 0) { /* then without, whatever the device's limit is */
@@ -172,7 +191,11 @@ static struct ibv_qp *make_queue_pair(struct tug_verbs *verbs, uint32_t depth,
     }
     if (qp == NULL)
         return NULL;
+    /* seq_cst: pairs with the watcher's store; a port that is not up yet is read the next time */
+    if (atomic_exchange(&verbs->port_changed, false) && !tug_verbs_device_read_path(&verbs->device))
+        atomic_store(&verbs->port_changed, true);
     struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT,
+                                     .pkey_index = verbs->device.path.pkey_index,
                                      .port_num = verbs->device.port,
                                      .qp_access_flags =
                                          IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -197,22 +220,34 @@ static uint8_t ack_timeout(void) {
     return n;
 }
 
+/* Is the peer's port on another subnet, as far as both have a GID? */
+static bool is_far(const struct tug_verbs_path *path, const struct hello *peer) {
+    static const unsigned char none[8];
+    return memcmp(path->gid.raw, peer->gid, 8) != 0 && memcmp(path->gid.raw, none, 8) != 0 &&
+           memcmp(peer->gid, none, 8) != 0;
+}
+
 /* Joins it to the other end: ready to receive, then to send. */
 static bool join(const struct tug_verbs *verbs, struct ibv_qp *qp, uint32_t psn,
                  const struct hello *peer) {
     const struct tug_verbs_device *device = &verbs->device;
+    const struct tug_verbs_path *path = &device->path;
     struct ibv_qp_attr attributes = {
         .qp_state = IBV_QPS_RTR,
-        .path_mtu = peer->mtu < device->mtu ? (enum ibv_mtu)peer->mtu : (enum ibv_mtu)device->mtu,
+        .path_mtu = (enum ibv_mtu)(peer->mtu < path->mtu ? peer->mtu : path->mtu),
         .dest_qp_num = peer->qpn,
         .rq_psn = peer->psn,
         .max_dest_rd_atomic = device->serves,
-        .min_rnr_timer = 12,
-        .ah_attr = {.dlid = peer->lid, .port_num = device->port}};
-    if (device->link_layer == IBV_LINK_LAYER_ETHERNET || peer->lid == 0) {
+        .min_rnr_timer = 1, /* 10 us */
+        .ah_attr = {.dlid = peer->lid,
+                    .sl = path->sl,
+                    .src_path_bits = path->bits,
+                    .port_num = device->port}};
+    if (device->link_layer == IBV_LINK_LAYER_ETHERNET || peer->lid == 0 || is_far(path, peer)) {
         attributes.ah_attr.is_global = 1;
         attributes.ah_attr.grh.hop_limit = 64;
-        attributes.ah_attr.grh.sgid_index = device->gid_index;
+        attributes.ah_attr.grh.sgid_index = path->gid_index;
+        attributes.ah_attr.grh.traffic_class = path->traffic_class;
         memcpy(attributes.ah_attr.grh.dgid.raw, peer->gid, 16);
     }
     if (tug_ibv.modify_qp(qp, &attributes,
@@ -244,10 +279,10 @@ static struct hello hello_of(const struct tug_verbs *verbs, enum kind kind, uint
                           .id = verbs->id,
                           .qpn = qp != NULL ? qp->qp_num : 0,
                           .psn = psn,
-                          .lid = verbs->device.lid,
-                          .mtu = verbs->device.mtu,
+                          .lid = verbs->device.path.lid,
+                          .mtu = verbs->device.path.mtu,
                           .reads = kind == ASK ? verbs->device.reads : verbs->device.serves};
-    memcpy(hello.gid, verbs->device.gid.raw, 16);
+    memcpy(hello.gid, verbs->device.path.gid.raw, 16);
     return hello;
 }
 
@@ -310,24 +345,33 @@ static void shed_server(struct tug_verbs *verbs, const struct tug_verbs_pair *bu
 
 /* ---- connecting ---- */
 
+/* The number of a queue pair's first packet: an outsider's packets do not fit in. */
+static uint32_t draw_psn(uint32_t otherwise) {
+    uint32_t psn;
+    return (tug_random_draw(&psn, sizeof psn) ? psn : otherwise) & 0xffffff;
+}
+
 /* A server that is ready, or NULL. */
 static struct ibv_qp *make_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
                                   const struct hello *ask, uint32_t psn) {
     uint32_t no_inline = 0;
-    struct ibv_qp *server = make_queue_pair(verbs, 1, &no_inline);
-    if (server == NULL)
+    struct tug_verbs_server *its = calloc(1, sizeof *its);
+    struct ibv_qp *server = its != NULL ? make_queue_pair(verbs, its, &no_inline) : NULL;
+    if (server == NULL) {
+        free(its);
         return NULL;
+    }
     tug_table_remove(&verbs->servers, server->qp_num);
     if (join(verbs, server, psn, ask) && tug_table_add(&verbs->servers, server->qp_num, pair))
         return server;
-    tug_ibv.destroy_qp(server);
+    destroy_server(verbs, server);
     return NULL;
 }
 
 /* Makes the server that the peer asks for, in the place of an older one. */
 static void serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair, const struct hello *ask) {
     retire_server(verbs, pair);
-    pair->server_psn = ++verbs->numbers * 0x9e3779b1u >> 8;
+    pair->server_psn = draw_psn(++verbs->numbers);
     pair->served = ask->number;
     pair->told = false;
     pair->heard = ++verbs->uses;
@@ -340,6 +384,8 @@ static void serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair, const st
             verbs->device.name, tug_verbs_rank(pair));
     else if (++verbs->nservers > tug_settings.verbs_pairs)
         shed_server(verbs, pair);
+    if (verbs->messages != NULL)
+        (void)tug_verbs_messages_expect(verbs, verbs->nservers);
 }
 
 /* What the peer is told then. */
@@ -514,13 +560,13 @@ static uint32_t first_of(const struct tug_verbs *verbs, const struct tug_verbs_p
 static bool make_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     uint32_t most_inline = TUG_VERBS_INLINE;
     tug_verbs_pairs_shed(verbs, (uint32_t)tug_settings.verbs_pairs - 1);
-    pair->sender = make_queue_pair(verbs, TUG_VERBS_DEPTH, &most_inline);
+    pair->sender = make_queue_pair(verbs, NULL, &most_inline);
     if (pair->sender == NULL)
         return false;
     verbs->nsenders++;
     pair->most_inline = most_inline;
     pair->number = ++verbs->numbers;
-    pair->psn = pair->number * 0x9e3779b1u >> 8; /* 24 bits */
+    pair->psn = draw_psn(pair->number);
     pair->phase = TUG_PAIR_ASKED;
     pair->sent = pair->done = 0;
     pair->used = ++verbs->uses;

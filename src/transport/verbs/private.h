@@ -79,6 +79,7 @@
 #define TUG_TRANSPORT_VERBS_PRIVATE_H
 
 #include <infiniband/verbs.h>
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -120,6 +121,7 @@
     X(open_device)                                                                                 \
     X(query_device)                                                                                \
     X(query_gid)                                                                                   \
+    X(query_pkey)                                                                                  \
     X(query_port)                                                                                  \
     X(reg_mr)                                                                                      \
     X(reg_mr_iova)                                                                                 \
@@ -131,6 +133,7 @@ struct tug_ibv {
 #undef TUG_VERBS_POINTER
     __typeof__(_ibv_query_gid_ex) *query_gid_ex; /* NULL: libibverbs older than 32 */
     int (*is_fork_initialized)(void);            /* NULL: older than 36 */
+    __typeof__(ibv_reg_mr_iova2) *reg_mr_iova2;  /* NULL: libibverbs older than 28 */
 };
 
 extern struct tug_ibv tug_ibv;
@@ -151,6 +154,30 @@ void tug_verbs_count_open(int change);
 
 /* ---- the device ---- */
 
+/* What the choice of a port depends on, of the process. */
+struct tug_verbs_place {
+    uint32_t node_rank;                           /* among the processes of its node */
+    int numa_node;                                /* -1: not known */
+    const char *sysfs;                            /* where the kernel lists the devices */
+    int (*weigh)(const struct in6_addr *address); /* as tug_sockets_weigh() */
+};
+
+/* How connections go by a port. */
+struct tug_verbs_path {
+    union ibv_gid gid;
+    uint16_t lid; /* with the path bits */
+    uint16_t pkey_index;
+    uint8_t gid_index, bits, sl, traffic_class;
+    uint8_t mtu; /* enum ibv_mtu */
+};
+
+/* A port that a further rail may use. */
+struct tug_verbs_other {
+    struct ibv_context *context; /* NULL: it is in use, or has been closed */
+    char name[TUG_VERBS_NAME_MAX + 1];
+    uint8_t port;
+};
+
 /* A rail's device and port. */
 struct tug_verbs_device {
     struct ibv_context *context;
@@ -158,26 +185,41 @@ struct tug_verbs_device {
     char name[TUG_VERBS_NAME_MAX + 1];
     uint8_t port;
     uint8_t link_layer;
-    uint8_t speed, width; /* as libibverbs has them */
-    uint8_t mtu;          /* enum ibv_mtu */
-    uint8_t gid_index;
-    uint16_t lid;
-    union ibv_gid gid;
-    uint32_t most_message; /* bytes of one work request */
-    uint8_t reads;         /* reads and atomics that one queue pair may have asked for */
-    uint8_t serves;        /* reads and atomics that one queue pair serves at a time */
+    uint8_t reads;  /* reads and atomics that one queue pair may have asked for */
+    uint8_t serves; /* reads and atomics that one queue pair serves at a time */
     bool atomics;
+    uint32_t rate;          /* of the link, in units of 100 Mbit/s */
+    uint32_t most_message;  /* bytes of one work request */
+    uint32_t most_receives; /* of a shared receive queue */
     int most_cqe;
+    struct tug_verbs_path path; /* holder only, once it is used */
+    struct tug_verbs_place place;
+    struct tug_verbs_other others[TUG_RKEYS - 1]; /* [nothers], the first rail's: as fast as it */
+    unsigned nothers;
 };
 
-/* Opens the port that TUGBOAT_VERBS_DEVICE names, or the first active one. False, with a sentence
- * in reason (256 bytes), when there is none. */
-bool tug_verbs_device_open(struct tug_verbs_device *device, char *reason);
-/* Opens the n-th one, from 0 on, of those that TUGBOAT_VERBS_DEVICE allows and that are as fast as
- * the first one and of its kind of link. */
-bool tug_verbs_device_open_like(struct tug_verbs_device *device,
-                                const struct tug_verbs_device *first, unsigned n, char *reason);
+/* This process's place, on that rank of its node. */
+void tug_verbs_place_here(struct tug_verbs_place *place, uint32_t node_rank);
+
+/* True, with a sentence in reason (256 bytes): no device that the settings allow has a port that
+ * may be up. Opens none. Any thread. */
+bool tug_verbs_device_missing(const struct tug_verbs_place *place, char *reason);
+/* Opens the best active port that the settings allow (device.c). False, with a sentence in reason,
+ * when there is none. */
+bool tug_verbs_device_open(struct tug_verbs_device *device, const struct tug_verbs_place *place,
+                           char *reason);
+/* Opens the n-th one, from 0 on, of the others that were found with the first rail's. */
+bool tug_verbs_device_open_other(struct tug_verbs_device *device, struct tug_verbs_device *first,
+                                 unsigned n, char *reason);
+/* Reads the path again. False: the port is not active now, and the path is as it was. Holder only.
+ */
+bool tug_verbs_device_read_path(struct tug_verbs_device *device);
 void tug_verbs_device_close(struct tug_verbs_device *device);
+/* A region of memory that the device has at address `at`. In memory that peers do not write to, or
+ * where the settings allow it, the device's writes may overtake one another: what they have brought
+ * is there once their completion is. NULL: the device refuses, errno. Any thread. */
+struct ibv_mr *tug_verbs_device_register(const struct tug_verbs_device *device, void *memory,
+                                         size_t bytes, uint64_t at, int access);
 
 /* ---- registered memory ---- */
 
@@ -229,15 +271,17 @@ struct ibv_mr *tug_verbs_memory_of(const struct tug_registration *registration, 
 /* ---- messages ---- */
 
 /* Packets are SENT to the peer's server, whose shared receive queue puts them into the memory of
- * the next receive. Its room does not depend on the number of peers, and a sender for which there
- * is none waits in its device. A packet is copied into a slot of registered memory and stays there
- * until its arrival has been reported: after an error of the sender it goes again, by the next one.
- * Every message bears its number among those to that peer, so that one that has come twice is known
- * and comes once, and in order. */
+ * the next receive. There are receives for what the connected peers may have under way, up to a
+ * limit; a sender for which there is none waits in its device, and with it all that is behind. A
+ * packet is copied into a slot of registered memory and stays there until its arrival has been
+ * reported: after an error of the sender it goes again, by the next one. Every message bears its
+ * number among those to that peer, so that one that has come twice is known and comes once, and in
+ * order. */
 #define TUG_VERBS_PACKET_BYTES 8000u /* fits where packets go that find no connection */
 #define TUG_VERBS_MESSAGE_BYTES 8192u
-#define TUG_VERBS_KEPT 4u /* packets that are not in a slot, kept for later */
-#define TUG_VERBS_RECEIVES 40u
+#define TUG_VERBS_KEPT 4u            /* packets that are not in a slot, kept for later */
+#define TUG_VERBS_RECEIVES 32u       /* in one block of memory */
+#define TUG_VERBS_RECEIVES_MOST 512u /* for all peers, 4 MiB */
 #define TUG_VERBS_SENDS 24u
 #define TUG_VERBS_SENDS_EACH 16u /* to one peer, at most */
 #define TUG_VERBS_SENDS_LEAST 8u /* to each peer, whatever others do */
@@ -254,7 +298,7 @@ struct tug_verbs_slot {
 
 struct tug_verbs_block {
     struct ibv_mr *mr;
-    unsigned char *memory; /* the first block: and the receives', behind */
+    unsigned char *memory;
     size_t mapped_bytes;
     struct tug_verbs_slot slots[TUG_VERBS_SENDS];
 };
@@ -262,13 +306,15 @@ struct tug_verbs_block {
 struct tug_verbs_messages {
     struct tug_verbs_block **blocks; /* [nblocks]; slots are numbered through all of them */
     uint32_t nblocks;
-    bool no_more;                       /* another block could not be had */
-    uint32_t spare;                     /* the first slot that no packet is in; linked by next */
-    uint32_t used;                      /* slots with packets that have not arrived for certain */
-    uint32_t taken[TUG_VERBS_RECEIVES]; /* [ntaken] receives to be posted again */
+    bool no_more;   /* another block could not be had */
+    uint32_t spare; /* the first slot that no packet is in; linked by next */
+    uint32_t used;  /* slots with packets that have not arrived for certain */
+    struct tug_verbs_block *receives[TUG_VERBS_RECEIVES_MOST / TUG_VERBS_RECEIVES];
+    uint32_t nreceives;
+    uint32_t taken[TUG_VERBS_RECEIVES_MOST]; /* [ntaken] receives to be posted again */
     uint32_t ntaken;
-    struct ibv_wc held[TUG_VERBS_RECEIVES]; /* a ring: receives that could not be handed up, for
-                                               want of memory, and those behind them */
+    struct ibv_wc held[TUG_VERBS_RECEIVES_MOST]; /* a ring: receives that could not be handed up,
+                                                    for want of memory, and those behind them */
     uint32_t first_held, nheld;
 };
 
@@ -354,10 +400,15 @@ struct tug_verbs_watch {
     void (*take)(struct tug_verbs *verbs); /* takes what is to be read there */
 };
 
-/* A server that is not used any more: in error, until all that it has received has been taken. */
-struct tug_verbs_retired {
-    struct tug_verbs_retired *next;
-    struct ibv_qp *server;
+/* With each server (its qp_context), and in a list when the server is not used any more: it is in
+ * error then, until the device has reported that it takes no more of the receives (or long enough
+ * has passed: some devices do not tell), and all that it has received has been taken. */
+struct tug_verbs_server {
+    struct tug_verbs_server *next;
+    struct ibv_qp *qp;
+    uint64_t until_ns;
+    atomic_bool reported; /* by the watcher */
+    bool seen;            /* it was so before the completion queue was looked at */
 };
 
 /* The endpoint: made with the first view, closed with the last. */
@@ -368,7 +419,8 @@ struct tug_verbs {
     struct tug_verbs_device device;
     struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
-    struct ibv_srq *srq; /* of all servers; NULL: the device has none */
+    struct ibv_srq *srq;    /* of all servers; NULL: the device has none */
+    uint32_t most_receives; /* that fit there, and into the completion queue beside its room */
     uint32_t cq_size;
     uint32_t cq_room; /* completions of requests that fit beside those that may still come; those
                          of receives have their own room */
@@ -397,7 +449,7 @@ struct tug_verbs {
     struct tug_verbs_messages *messages; /* NULL: it carries no packets */
     uint32_t words;                      /* contacts with one */
     uint32_t yields;                     /* contacts that do, or that answer */
-    struct tug_verbs_retired *retired;
+    struct tug_verbs_server *retired;
 
     struct ibv_send_wr *chain;                 /* [TUG_VERBS_DEPTH] being built */
     struct ibv_sge *pieces;                    /* [TUG_VERBS_DEPTH] */
@@ -406,6 +458,7 @@ struct tug_verbs {
 
     struct tug_verbs_watch completions, bad_news;
     atomic_bool device_lost;
+    atomic_bool port_changed; /* the path is read again before the next connection */
     bool device_given_up;
 };
 
@@ -441,10 +494,11 @@ static inline struct tug_operation *tug_verbs_operation(const struct tug_verbs *
 /* ---- the endpoint ---- */
 
 /* Opens the device, with a completion queue for so many operations; first: the first rail's device,
- * of another rail. NULL, with a sentence in reason (256 bytes): it cannot be had. Any thread; who
- * makes it closes it, or the last view's end does. */
+ * of another rail. NULL, with a sentence in reason (256
+ * bytes): it cannot be had. Any thread; who makes it closes it, or the last view's end does. */
 struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
-                                          const struct tug_verbs_device *first, char *reason);
+                                          const struct tug_verbs_place *place,
+                                          struct tug_verbs_device *first, char *reason);
 void tug_verbs_endpoint_close(struct tug_turns *turns);
 
 /* The numbers of a view's operations, from view->first on. False: no memory, or they are all given.
@@ -506,8 +560,10 @@ void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const vo
                             size_t bytes);
 /* The peer cannot be asked any more by that context. What is connected goes on. */
 void tug_verbs_pair_gone(struct tug_verbs_view *view, uint32_t peer);
-/* Destroys the servers that have been replaced. */
-void tug_verbs_drop_retired(struct tug_verbs *verbs);
+/* The completion queue has been empty: destroys the servers that have been replaced, if that was
+ * after all that they had received. False: one has just come so far, so that it is to be looked at
+ * again. */
+bool tug_verbs_drop_retired(struct tug_verbs *verbs);
 /* Drops the sender, with its completions. Work under way must have been dealt with before. */
 void tug_verbs_pair_drop_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* Fails what waits for answers that do not come. */
@@ -586,6 +642,16 @@ bool tug_verbs_signalled_came(struct tug_operation *write, uint32_t received);
 /* Memory for them, if there is none yet. False: the device has no room for it. Holder only. */
 bool tug_verbs_messages_open(struct tug_verbs *verbs);
 void tug_verbs_messages_close(struct tug_verbs *verbs);
+/* Receives for so many peers: as many as they may have under way, and a block at least. */
+static inline uint32_t tug_verbs_receives(size_t peers) {
+    const size_t blocks =
+        (peers * TUG_VERBS_SENDS_EACH + TUG_VERBS_RECEIVES - 1) / TUG_VERBS_RECEIVES;
+    const uint32_t most = TUG_VERBS_RECEIVES_MOST / TUG_VERBS_RECEIVES;
+    return TUG_VERBS_RECEIVES * (blocks < 1 ? 1 : blocks > most ? most : (uint32_t)blocks);
+}
+/* So many peers have connections to here: posts receives for them, as far as the device has
+ * room. False: there are none at all. Holder only. */
+bool tug_verbs_messages_expect(struct tug_verbs *verbs, uint32_t peers);
 
 /* As in a row. */
 bool tug_verbs_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);

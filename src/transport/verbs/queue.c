@@ -797,10 +797,8 @@ static bool poll_queue(struct tug_verbs *verbs) {
         tug_verbs_messages_resume(verbs);
     for (int round = 0;
          round < ROUNDS && (verbs->messages != NULL || verbs->cq_room < verbs->cq_size); round++)
-        if (take_some(verbs, &any)) {
-            tug_verbs_drop_retired(verbs);
+        if (take_some(verbs, &any) && tug_verbs_drop_retired(verbs))
             break;
-        }
     return any;
 }
 

@@ -18,11 +18,9 @@
 #include "transport/verbs/verbs.h"
 
 static bool missing(char *reason) {
-    struct tug_verbs_device device;
-    if (!tug_verbs_device_open(&device, reason))
-        return true;
-    tug_verbs_device_close(&device);
-    return false;
+    struct tug_verbs_place place;
+    tug_verbs_place_here(&place, 0);
+    return tug_verbs_device_missing(&place, reason);
 }
 
 /* ---- opening and closing ---- */
@@ -84,8 +82,9 @@ static void verbs_close(void *state) {
 }
 
 struct wanted {
-    uint32_t operations, rail;
-    const struct tug_verbs_device *first;
+    const struct tug_fabric *fabric;
+    uint32_t rail;
+    struct tug_verbs_device *first; /* of a further rail */
     char *reason;
 };
 
@@ -95,16 +94,17 @@ static struct tug_turns *find_endpoint(struct tug_turns *there, void *d) {
     const struct tug_verbs *verbs = (const struct tug_verbs *)there;
     if (verbs != NULL && !atomic_load(&verbs->device_lost))
         return there;
-    return (struct tug_turns *)tug_verbs_endpoint_make(wanted->operations, wanted->rail,
-                                                       wanted->first, wanted->reason);
+    struct tug_verbs_place place;
+    tug_verbs_place_here(&place, wanted->fabric->node_rank);
+    return (struct tug_turns *)tug_verbs_endpoint_make(wanted->fabric->noperations, wanted->rail,
+                                                       &place, wanted->first, wanted->reason);
 }
 
 /* first: the view of the first rail, with all the fabric's others that are open. */
 static bool open_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
                       struct tug_turns **homes, struct tug_fabric *fabric, char *reason) {
     const uint32_t rail = first->nrails;
-    struct wanted wanted = {fabric->noperations, rail, rail > 0 ? &first->verbs->device : NULL,
-                            reason};
+    struct wanted wanted = {fabric, rail, rail > 0 ? &first->verbs->device : NULL, reason};
     struct tug_turns *turns = tug_turns_share(&homes[rail], find_endpoint, &wanted);
     if (turns == NULL)
         return false;
@@ -116,9 +116,9 @@ static bool open_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
     view->wire.pool.keeps = TUG_VERBS_KEPT;
     view->turn.wire = &view->wire;
     view->atomics = verbs->device.atomics;
-    view->operations_mr =
-        tug_ibv.reg_mr(verbs->device.pd, fabric->operations,
-                       fabric->noperations * sizeof(struct tug_operation), IBV_ACCESS_LOCAL_WRITE);
+    view->operations_mr = tug_verbs_device_register(
+        &verbs->device, fabric->operations, fabric->noperations * sizeof(struct tug_operation),
+        (uintptr_t)fabric->operations, IBV_ACCESS_LOCAL_WRITE);
     if (view->operations_mr == NULL) {
         snprintf(reason, 256, "%s cannot register memory (ulimit -l?)", verbs->device.name);
         return false;

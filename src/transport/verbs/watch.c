@@ -17,34 +17,59 @@ static void take_completion_event(struct tug_verbs *verbs) {
         tug_ibv.ack_cq_events(cq, 1);
 }
 
-static void take_device_event(struct tug_verbs *verbs) {
-    struct ibv_async_event event;
-    if (tug_ibv.get_async_event(verbs->device.context, &event) != 0)
-        return;
-    const enum ibv_event_type type = event.event_type;
-    tug_ibv.ack_async_event(&event);
-    switch (type) {
+static void take_event(struct tug_verbs *verbs, const struct ibv_async_event *event) {
+    const char *what = tug_ibv.event_type_str(event->event_type);
+    switch (event->event_type) {
     case IBV_EVENT_DEVICE_FATAL:
     case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_SRQ_ERR:
         tug_log(
             TUG_LOG_ERROR,
             "verbs: %s has failed, so work takes other ways, more slowly, and atomics under way "
             "fail: %s; look at the device (ibv_devinfo), or leave verbs out of "
             "TUGBOAT_TRANSPORTS",
-            verbs->device.name, tug_ibv.event_type_str(type));
+            verbs->device.name, what);
         /* seq_cst, before the bell: pairs with the load in tug_verbs_poll */
         atomic_store(&verbs->device_lost, true);
         break;
     case IBV_EVENT_PORT_ERR:
+        if (event->element.port_num != verbs->device.port)
+            break;
         tug_log(TUG_VERBOSE_WARN,
                 "verbs: port %u of %s is down, and work by it waits, or takes other ways, until it "
                 "comes up again: look at the cable and the switch",
                 verbs->device.port, verbs->device.name);
         break;
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_GID_CHANGE:
+    case IBV_EVENT_PKEY_CHANGE:
+    case IBV_EVENT_SM_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+        if (event->element.port_num != verbs->device.port)
+            break;
+        tug_log(TUG_VERBOSE_INFO, "verbs: port %u of %s: %s", verbs->device.port,
+                verbs->device.name, what);
+        /* seq_cst: pairs with the exchange before the next connection */
+        atomic_store(&verbs->port_changed, true);
+        break;
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+        if (event->element.qp->qp_context != NULL) /* seq_cst: pairs with tug_verbs_drop_retired */
+            atomic_store(&((struct tug_verbs_server *)event->element.qp->qp_context)->reported,
+                         true);
+        break;
     default: /* a server that a peer's mistake took down, for one: the peer asks again */
-        tug_log(TUG_VERBOSE_DEBUG, "verbs: %s: %s", verbs->device.name,
-                tug_ibv.event_type_str(type));
+        tug_log(TUG_VERBOSE_DEBUG, "verbs: %s: %s", verbs->device.name, what);
     }
+}
+
+/* A queue pair stays until its events have been acknowledged. */
+static void take_device_event(struct tug_verbs *verbs) {
+    struct ibv_async_event event;
+    if (tug_ibv.get_async_event(verbs->device.context, &event) != 0)
+        return;
+    take_event(verbs, &event);
+    tug_ibv.ack_async_event(&event);
 }
 
 /* The device's descriptors are libibverbs', which may have been closed as ours may: then nothing
