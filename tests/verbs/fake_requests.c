@@ -1,6 +1,7 @@
 /* Work requests of the stand-in for libibverbs: carried out in order, at once, by the thread that
- * posts them. FAKE_CARD_LATE: by a thread of the stand-in, so many microseconds later at least, so
- * that memory which is used again too early is found.
+ * posts them. FAKE_CARD_LATE: by a thread of the stand-in, that many microseconds later at least,
+ * so that memory which is used again too early is found; what waits there may also be carried out
+ * when the receiver posts a receive.
  *
  * Checked as a card does: the state of both ends, where the path leads, keys, ranges, rights,
  * protection domains, lengths, and the room in the queues. A request that may not be ends in an
@@ -339,16 +340,28 @@ static long late_us(void) {
     return text != NULL ? atol(text) : 0;
 }
 
+/* Until something is posted, or, if requests wait for their receivers, for a moment. */
+static void wait_for_work(bool waits) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += AGAIN_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (waits)
+        (void)sem_timedwait(&posted, &until);
+    else
+        (void)sem_wait(&posted);
+}
+
 static void *work(void *unused) {
     const long us = late_us();
+    bool waits = false;
     (void)unused;
     for (;;) {
-        while (sem_wait(&posted) != 0) {
-        }
+        wait_for_work(waits);
         nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
         card_lock();
-        if (card_progress_of(card_self))
-            begin_to_look();
+        waits = card_progress_of(card_self);
         card_unlock();
     }
     return NULL;
@@ -426,12 +439,13 @@ int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *request, struct ibv_se
     card_counts(card_self)->post_sends++;
     while (request != NULL && (error = add(pair, request)) == 0)
         request = request->next;
-    if (late_us() > 0)
+    if (late_us() > 0) {
         leave_to_thread(pair);
-    else
+    } else {
         card_progress(pair);
-    if (pair->waits)
-        begin_to_look();
+        if (pair->waits)
+            begin_to_look();
+    }
     card_unlock();
     if (error != 0)
         *bad = request;
