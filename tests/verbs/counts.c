@@ -4,11 +4,11 @@
  * Rank 0 has operations done at rank 1, which waits for it; 2 ranks over the stand-in card
  * (run_mpi.sh --nodes card). For each kind of operation, size, flavour of window, number of
  * operations in an epoch and synchronisation a row tells, for one epoch, what rank 0's card did
- * (work requests by kind, in line, signalled, doorbells, receives, completions), what its library
- * did (packets, acknowledgements among them, messages of the host, sleeps), and the same of rank 1.
- * The operations go to places apart, so that they cannot become one. The first epochs are not
- * counted; what is told is the mean of those that are. The last epoch has data of its own, which
- * are checked.
+ * (work requests by kind, in line, signalled, doorbells, receives, completions, registrations),
+ * what its library did (packets, acknowledgements among them, messages of the host, sleeps), and
+ * the same of rank 1. The operations go to places apart, so that they cannot become one. The first
+ * epochs are not counted; what is told is the mean of those that are. The last epoch has data of
+ * its own, which are checked.
  *
  * Usage: counts [all] [put|get|fetch_and_op]...   all: 64 operations of 1 MiB an epoch, too
  */
@@ -208,11 +208,12 @@ static void check_epoch(const struct row *row, uint64_t round, int64_t epochs) {
 /* ---- rows ---- */
 
 static void print_head(void) {
-    printf("\n%-12s %7s %-8s %3s %-5s | %6s %6s %4s %6s %4s %4s %6s %6s %6s %6s %6s | %6s %6s %5s "
-           "%5s | %6s %6s %6s %6s %6s\n",
-           "operation", "bytes", "window", "n", "sync", "SEND", "WRITE", "WIMM", "READ", "CAS",
-           "FADD", "inline", "signal", "bells", "recvs", "compl", "packet", "acks", "host", "parks",
-           "t.SEND", "t.RDMA", "t.bell", "t.comp", "t.pack");
+    printf(
+        "\n%-12s %7s %-8s %3s %-5s | %6s %6s %4s %6s %4s %4s %6s %6s %6s %6s %6s %4s | %6s %6s %5s "
+        "%5s | %6s %6s %6s %6s %6s\n",
+        "operation", "bytes", "window", "n", "sync", "SEND", "WRITE", "WIMM", "READ", "CAS", "FADD",
+        "inline", "signal", "bells", "recvs", "compl", "reg", "packet", "acks", "host", "parks",
+        "t.SEND", "t.RDMA", "t.bell", "t.comp", "t.pack");
 }
 
 static double mean(uint64_t sum) {
@@ -231,15 +232,15 @@ static void print_row(const struct row *row, const struct counts *origin,
     const struct fake_card_counts *card = &origin->card, *there = &target->card;
     const uint64_t *requests = card->requests;
     printf("%-12s %7zu %-8s %3d %-5s | %6.1f %6.1f %4.1f %6.1f %4.1f %4.1f %6.1f %6.1f %6.1f %6.1f "
-           "%6.1f | %6.1f %6.1f %5.1f %5.1f | %6.1f %6.1f %6.1f %6.1f %6.1f\n",
+           "%6.1f %4.1f | %6.1f %6.1f %5.1f %5.1f | %6.1f %6.1f %6.1f %6.1f %6.1f\n",
            operation_names[row->operation], row->size, kind_names[w.kind], row->n,
            sync_names[row->sync], mean(requests[FAKE_SEND]), mean(requests[FAKE_WRITE]),
            mean(requests[FAKE_WRITE_WITH_IMM]), mean(requests[FAKE_READ]),
            mean(requests[FAKE_CMP_AND_SWP]), mean(requests[FAKE_FETCH_AND_ADD]),
            mean(sum_of(card->in_line)), mean(sum_of(card->signalled)), mean(card->post_sends),
            mean(card->post_recvs + card->post_srq_recvs), mean(card->completions),
-           mean(origin->library[0]), mean(origin->library[1]), mean(origin->library[2]),
-           mean(origin->library[3]), mean(there->requests[FAKE_SEND]),
+           mean(card->registrations), mean(origin->library[0]), mean(origin->library[1]),
+           mean(origin->library[2]), mean(origin->library[3]), mean(there->requests[FAKE_SEND]),
            mean(sum_of(there->requests) - there->requests[FAKE_SEND]), mean(there->post_sends),
            mean(there->completions), mean(target->library[0]));
     fflush(stdout);
