@@ -1,10 +1,12 @@
 #include "base/descriptors.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -59,6 +61,30 @@ void tug_descriptors_prepare(void) {
     int highest = tug_descriptor_lift(open("/", O_PATH | O_CLOEXEC));
     if (highest >= 0)
         close(highest);
+}
+
+/* ---- the program's, and the host's ---- */
+
+static bool begins_with_one(const char *path, const char *const beginnings[]) {
+    for (; *beginnings != NULL; beginnings++)
+        if (strncmp(path, *beginnings, strlen(*beginnings)) == 0)
+            return true;
+    return false;
+}
+
+bool tug_descriptor_of(const char *const beginnings[], char *path, size_t bytes) {
+    const int kept_errno = errno;
+    DIR *all = opendir("/proc/self/fd");
+    bool found = false;
+    for (const struct dirent *one; all != NULL && !found && (one = readdir(all)) != NULL;) {
+        const ssize_t length = readlinkat(dirfd(all), one->d_name, path, bytes - 1);
+        path[length > 0 ? length : 0] = '\0';
+        found = length > 0 && begins_with_one(path, beginnings);
+    }
+    if (all != NULL)
+        closedir(all);
+    errno = kept_errno;
+    return found;
 }
 
 /* ---- ours ---- */

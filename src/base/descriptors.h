@@ -25,6 +25,7 @@
 #define TUG_BASE_DESCRIPTORS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Raises the soft limit by some. False: it is the hard one already. */
@@ -72,6 +73,10 @@ void tug_own_close(struct tug_own *own);
 /* Makes an eventfd readable, or not so any more. Does nothing if the descriptor is not ours now. */
 void tug_own_ring(const struct tug_own *bell);
 void tug_own_silence(const struct tug_own *bell);
+
+/* Has this process a file open whose path begins with one of these (NULL behind the last)? Then its
+ * path, cut to what fits, is in `path`. Looks at every descriptor. */
+bool tug_descriptor_of(const char *const beginnings[], char *path, size_t bytes);
 
 /* A sleep on such descriptors is ended after so long, to look whether they still are ours: what is
  * closed meanwhile wakes nobody. */

@@ -2,9 +2,12 @@
 #include "rma/create.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/settings.h"
 #include "base/stats.h"
@@ -25,6 +28,7 @@
 #include "rma/private.h"
 #include "rma/remote.h"
 #include "rma/spare.h"
+#include "transport/transport.h"
 
 #define HOST_ALIGNMENT 16 /* what MPICH 4.0.2 over UCX addresses rightly */
 
@@ -107,14 +111,46 @@ static bool info_says(MPI_Info info, const char *key, const char *value) {
     return flag && strcmp(text, value) == 0;
 }
 
+/* ---- networks that only the host speaks ---- */
+
+static struct {
+    pthread_once_t once;
+    bool alone;
+    char reason[160];
+} network = {.once = PTHREAD_ONCE_INIT};
+
+/* The host has a network card open that does RDMA. Has the library no row for it? */
+static void look_at_network(void) {
+    static const char *const cards[] = {"/dev/infiniband/uverbs", "/dev/hfi1", "/dev/cxi", NULL};
+    const bool verbs = (tug_settings.transports & TUG_WAY_VERBS) != 0;
+    char card[64], reason[256] = "verbs is not in TUGBOAT_TRANSPORTS";
+    network.alone = tug_descriptor_of(cards, card, sizeof card) &&
+                    (!verbs || tug_transport_verbs.missing(reason));
+    if (network.alone)
+        snprintf(network.reason, sizeof network.reason,
+                 "the host does RDMA by %s, and the library does not: %s", card, reason);
+}
+
+/* Is a window of the team better left to the host, whose puts between nodes a card does, than in
+ * packets? Not where the program or a setting says what it wants. */
+static bool host_alone_has_rdma(const struct tug_team *team, MPI_Info info) {
+    pthread_once(&network.once, look_at_network);
+    return network.alone && team->nnodes > 1 && tug_settings.rma == TUG_RMA_AUTO &&
+           !info_says(info, "tugboat_lane", "packet");
+}
+
+/* ---- reasons ---- */
+
 /* As far as this rank knows: what another wants or lacks it is not told. */
-static const char *reason_for_native(MPI_Info info) {
+static const char *reason_for_native(MPI_Info info, const struct tug_team *team) {
     if (tug_settings.rma == TUG_RMA_NATIVE)
         return "TUGBOAT_RMA=native";
     if (info_says(info, "tugboat_lane", "native"))
         return "asked for by its info";
     if (tug_settings.progress == TUG_PROGRESS_CALLER)
         return "TUGBOAT_PROGRESS=caller leaves nobody to apply packets";
+    if (team != NULL && host_alone_has_rdma(team, info))
+        return network.reason;
     return "not every rank could have another lane, or wanted it";
 }
 
@@ -152,7 +188,7 @@ static int heal(void *base, MPI_Aint size, MPI_Aint disp_unit, MPI_Info info, MP
     window->geometry = geometry;
     window->nranks = nranks;
     window->healed = true;
-    window->reason = reason_for_native(info);
+    window->reason = reason_for_native(info, NULL);
     tug_engine_attend(1);
     tug_log(TUG_VERBOSE_INFO,
             "window %#" PRIx64 ": the host misplaces memory at %p; displacements are translated",
@@ -165,7 +201,7 @@ static void adopt_native(MPI_Win win, struct agreement agreed, MPI_Info info) {
     struct tug_window *window = tug_engine_bring_up() ? tug_window_adopt(win) : NULL;
     if (window == NULL)
         return;
-    window->reason = reason_for_native(info);
+    window->reason = reason_for_native(info, agreed.team);
     window->common_unit = agreed.common_unit;
     if (agreed.team != NULL)
         find_neighbours(window, agreed.team);
@@ -177,9 +213,9 @@ static void adopt_native(MPI_Win win, struct agreement agreed, MPI_Info info) {
 
 /* Does this rank want the window in the packet lane? Without the offload thread nobody would apply
  * what comes while the program is inside the host. */
-static bool wants_packets(MPI_Info info) {
+static bool wants_packets(MPI_Info info, const struct tug_team *team) {
     return tug_settings.progress != TUG_PROGRESS_CALLER &&
-           !info_says(info, "tugboat_lane", "native");
+           !info_says(info, "tugboat_lane", "native") && !host_alone_has_rdma(team, info);
 }
 
 /* May CPUs load and store the window's memory? What will be attached is not known yet. If the host
@@ -431,7 +467,7 @@ static struct brought propose(struct making *m) {
                        tug_offer_of(c->base, (size_t)c->size).name != 0;
     m->wait_group = wait_group_of(m->team, c->comm);
     mine.direct = may_go_direct(c, m->team) && lends && wants_direct(c->info);
-    mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(c->info) &&
+    mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(c->info, m->team) &&
                    reaches(c->base, memory) && tug_remote_serves(m->team) &&
                    (m->wait_group != NULL || m->team->nnodes == 1);
     tug_kind_of(c->flavor, c->info, &m->kind);

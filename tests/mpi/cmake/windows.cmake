@@ -247,3 +247,10 @@ foreach(left IN ITEMS 1 3 5 8)
     tug_mpi_test(many_comms.short${left} ARGS short ${left} RANKS 2)
     tug_mpi_test(many_comms.short${left} ARGS short ${left} RANKS 2 NODES emulated WAYS tug)
 endforeach()
+
+# The host MPI reaches other nodes by a card that does RDMA, and the library does not: to the tool, /dev/zero is the card.
+tug_mpi_test(win_network ARGS packet RANKS 2 NODES emulated WAYS host tug off)
+tug_mpi_test(win_network.card PROGRAM mpi_win_network ARGS native RANKS 2 3 NODES emulated WAYS tug
+    OPTIONS --tool-before $<TARGET_FILE:rdma_host>)
+tug_mpi_test(win_network.card.one PROGRAM mpi_win_network ARGS packet RANKS 2 NODES one WAYS packet
+    OPTIONS --tool-before $<TARGET_FILE:rdma_host>)
