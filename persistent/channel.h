@@ -10,7 +10,8 @@
  *     ring:    | read counts, by node rank | slot heads | slot data |
  *     pair:    | the reader's read count | rendezvous | slot heads | slot data |
  *
- * Read counts, rendezvous and slot heads take a cache line each.
+ * Read counts, rendezvous and slot heads take a cache line each. A read count has beside it what
+ * the reader asks of the writer, where the two reach into each other's memory.
  *
  * A slot's head carries the number of the segment it holds. It carries the data too, if they fit:
  * one cache miss brings both. A reader's count says which segment it needs next; the writer reuses
@@ -30,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "node/cma.h"
 #include "node/lent.h"
 
 struct tug_collectives;
@@ -48,6 +50,7 @@ struct tug_slot_head {
 
 struct tug_read_count {
     _Atomic uint64_t count; /* position that this node rank needs next */
+    struct tug_cma_ask ask; /* by this node rank, of the ring's writer */
 } __attribute__((aligned(64)));
 
 /* What both ends of a pair share for a long message: see rendezvous.h. */

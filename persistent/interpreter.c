@@ -203,10 +203,11 @@ static void step(struct tug_interpreter *self, const struct tug_descriptor *d) {
 
 /* Executes a segment of anything but a transfer; false if it cannot be yet. */
 static bool execute(struct tug_interpreter *self, const struct tug_descriptor *d,
-                    uint32_t segment) {
+                    struct tug_queue_state *state) {
+    const uint32_t segment = state->begin.segment;
     const struct tug_piece piece = tug_piece_of(self, d, segment);
     tug_pack_piece(self, d, &piece);
-    if (!tug_interpreter_execute(self, d, segment, &piece))
+    if (!tug_interpreter_execute(self, d, segment, &piece, &state->done))
         return false;
     tug_unpack_piece(self, d, &piece);
     return true;
@@ -228,7 +229,7 @@ static bool begin(struct tug_interpreter *self, const struct tug_queue *queue,
                 break;
             tug_move_on(&state->begin, d);
         } else {
-            if (under_way > 0 || !execute(self, d, state->begin.segment))
+            if (under_way > 0 || !execute(self, d, state))
                 break;
             const struct tug_queue_pointer behind = tug_behind(&state->begin, d);
             tug_point(&state->begin, behind);
@@ -354,7 +355,7 @@ static __attribute__((noinline)) bool advance_queues(struct tug_interpreter *sel
         close_run(self);
     if (nsteps > 0)
         tug_trace_count(TUG_TRACE_STEPS, nsteps);
-    return nsteps > 0;
+    return nsteps > 0 || (self->theirs != NULL && tug_interpreter_answer(self));
 }
 
 /* The queues' share is out of line: a row is short, and saves no registers for it. */

@@ -63,7 +63,7 @@ struct tug_queue_state {
     uint64_t far_messages[TUG_IN_FLIGHT_MOST]; /* their numbers */
     uint32_t unwritten;                        /* of these, begun and not handed over */
     struct tug_rendezvous_state rendezvous[TUG_IN_FLIGHT_MOST]; /* of those that are lent */
-    size_t done;    /* bytes, of the transfer at `read`, that went through slots */
+    size_t done;    /* bytes, of the segment at `read`, that went through slots or by attach */
     uint32_t gives; /* descriptors up to the last for which another rank waits */
 };
 

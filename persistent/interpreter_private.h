@@ -73,9 +73,14 @@ void tug_copy_typed(struct tug_interpreter *self, const void *from, MPI_Count fr
                     MPI_Datatype from_type, void *to, MPI_Count to_count, MPI_Datatype to_type);
 
 /* Executes one segment of anything but a transfer, of which it is packed what it reads; false if it
- * cannot be yet. */
+ * cannot be yet. *done: bytes of it that have come out of another rank's memory, or have gone
+ * there; 0 at first, and when it is executed. */
 bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_descriptor *d,
-                             uint32_t segment, const struct tug_piece *piece);
+                             uint32_t segment, const struct tug_piece *piece, size_t *done);
+
+/* Accesses memory of this rank that the program protects, for the ranks that ask for it. True: one
+ * does. */
+bool tug_interpreter_answer(const struct tug_interpreter *self);
 
 /* Does with the data of a segment that has come what its descriptor says. */
 void tug_interpreter_take(struct tug_interpreter *self, const struct tug_descriptor *d,

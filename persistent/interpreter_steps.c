@@ -6,6 +6,7 @@
 #include "node/cma.h"
 #include "persistent/copy.h"
 #include "persistent/interpreter_private.h"
+#include "tugboat/tugboat.h"
 
 /* ---- rings ---- */
 
@@ -100,16 +101,33 @@ void tug_unpack_piece(struct tug_interpreter *self, const struct tug_descriptor 
 }
 
 /* Moves a piece between a buffer of another rank of the node, from some byte on, and memory here.
- */
-static void reach(struct tug_interpreter *self, const struct tug_descriptor *d, uint32_t area,
-                  size_t at, void *here, size_t bytes) {
+ * False: the other rank is to access it first. */
+static bool reach(struct tug_interpreter *self, const struct tug_descriptor *d, uint32_t area,
+                  size_t at, void *here, size_t bytes, size_t *done) {
     const struct tug_their_areas *theirs = &self->theirs[d->peer];
-    uint64_t there = (area == TUG_AREA_THEIR_INPUT ? theirs->input : theirs->output) + at;
-    pid_t pid = self->team->pids[d->peer];
-    int error = area == d->from_area ? tug_cma_read(pid, here, there, bytes)
-                                     : tug_cma_write(pid, here, there, bytes);
+    const uint64_t there = (area == TUG_AREA_THEIR_INPUT ? theirs->input : theirs->output) + at;
+    struct tug_segment_ring *ring = tug_interpreter_ring(self, d->peer);
+    const int error = tug_cma_move(self->team->pids[d->peer], area == d->to_area, here, there,
+                                   bytes, done, &ring->reads[tug_interpreter_me(self)].ask);
+    if (error == TUG_ERR_FULL) {
+        tug_bell_ring(tug_team_bell(self->team, (int)d->peer), true);
+        return false;
+    }
+    *done = 0;
     if (error)
         tug_note_error(self, MPI_ERR_OTHER);
+    return true;
+}
+
+bool tug_interpreter_answer(const struct tug_interpreter *self) {
+    const uint32_t me = tug_interpreter_me(self);
+    bool answered = false;
+    for (uint32_t r = 0; r < self->schedule.node_size && self->schedule.passes[me] > 0; r++)
+        if (r != me && tug_cma_answer(&tug_interpreter_ring(self, me)->reads[r].ask)) {
+            tug_bell_ring(tug_team_bell(self->team, (int)r), true);
+            answered = true;
+        }
+    return answered;
 }
 
 void tug_copy_typed(struct tug_interpreter *self, const void *from, MPI_Count from_count,
@@ -120,27 +138,28 @@ void tug_copy_typed(struct tug_interpreter *self, const void *from, MPI_Count fr
                                        own, tag, self->team->comm, MPI_STATUS_IGNORE));
 }
 
-static void copy(struct tug_interpreter *self, const struct tug_descriptor *d,
-                 const struct tug_piece *piece) {
+static bool copy(struct tug_interpreter *self, const struct tug_descriptor *d,
+                 const struct tug_piece *piece, size_t *done) {
     const struct tug_area_memory *from = piece->from_area;
     const struct tug_area_memory *to = piece->to_area;
     MPI_Count n = (MPI_Count)piece->elements;
     if (from->dense && to->dense) {
         size_t bytes = piece->elements * from->extent;
         if (tug_area_is_theirs(d->from_area))
-            reach(self, d, d->from_area, piece->from_at, tug_piece_to(piece), bytes);
-        else if (tug_area_is_theirs(d->to_area))
-            reach(self, d, d->to_area, piece->to_at, tug_piece_from(piece), bytes);
-        else if (tug_piece_from(piece) == tug_piece_to(piece))
+            return reach(self, d, d->from_area, piece->from_at, tug_piece_to(piece), bytes, done);
+        if (tug_area_is_theirs(d->to_area))
+            return reach(self, d, d->to_area, piece->to_at, tug_piece_from(piece), bytes, done);
+        if (tug_piece_from(piece) == tug_piece_to(piece))
             ; /* a block of an allgather whose blocking call is in place */
         else if (self->streams)
             tug_copy_streaming(tug_piece_to(piece), tug_piece_from(piece), bytes);
         else
             tug_copy(tug_piece_to(piece), tug_piece_from(piece), bytes);
-        return;
+        return true;
     }
     tug_copy_typed(self, tug_piece_from(piece), n * from->count, from->type, tug_piece_to(piece),
                    n * to->count, to->type);
+    return true;
 }
 
 /* to = from op to, or, if it folds, to = to op from. */
@@ -166,15 +185,17 @@ static void reduce(struct tug_interpreter *self, const struct tug_piece *piece, 
 }
 
 /* From memory here or in another rank. */
-static void reduce_piece(struct tug_interpreter *self, const struct tug_descriptor *d,
-                         const struct tug_piece *piece) {
+static bool reduce_piece(struct tug_interpreter *self, const struct tug_descriptor *d,
+                         const struct tug_piece *piece, size_t *done) {
     const unsigned char *from = tug_piece_from(piece);
     if (tug_area_is_theirs(d->from_area)) {
-        reach(self, d, d->from_area, piece->from_at, self->aside,
-              piece->elements * piece->from_area->extent);
+        const size_t bytes = piece->elements * piece->from_area->extent;
+        if (!reach(self, d, d->from_area, piece->from_at, self->aside, bytes, done))
+            return false;
         from = self->aside;
     }
     reduce(self, piece, from, d->kind == TUG_FOLD);
+    return true;
 }
 
 void tug_interpreter_take(struct tug_interpreter *self, const struct tug_descriptor *d,
@@ -202,7 +223,7 @@ static bool collect(struct tug_interpreter *self, const struct tug_descriptor *d
 }
 
 bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_descriptor *d,
-                             uint32_t segment, const struct tug_piece *piece) {
+                             uint32_t segment, const struct tug_piece *piece, size_t *done) {
     switch ((enum tug_kind)d->kind) {
     case TUG_NOP:
     case TUG_SEND:
@@ -211,12 +232,10 @@ bool tug_interpreter_execute(struct tug_interpreter *self, const struct tug_desc
     case TUG_WAIT:
         return self->queues[d->peer].limit >= d->position;
     case TUG_COPY:
-        copy(self, d, piece);
-        return true;
+        return copy(self, d, piece, done);
     case TUG_REDUCE:
     case TUG_FOLD:
-        reduce_piece(self, d, piece);
-        return true;
+        return reduce_piece(self, d, piece, done);
     case TUG_PUBLISH:
         return publish(self, tug_piece_from(piece), piece->elements * piece->from_area->extent);
     case TUG_SIGNAL:

@@ -7,15 +7,16 @@
  *
  * The board, in lent memory of the sender's:
  *
- *     | yes, gone, direct from, started | read | landed | bells | in which round each is ready |
- *     | landings: the data of the last rounds |
+ *     | yes, gone, direct from, started, ask | read | landed | bells |
+ *     | in which round each is ready | landings: the data of the last rounds |
  *
  * Few bytes *land*: MPI_Pready counts, the last one copies all to the round's landing, in pieces,
  * and the receiver copies it out. Such a send is over when all has landed, and may be some rounds
  * ahead; a board outlives its request until it is read. A round whose landing is not free yet is
  * the engine's, which copies when all is ready. More bytes stay where they are: MPI_Pready is a
  * store to the board, the receiver copies out of the sender's memory by cross-memory attach all
- * partitions that are ready and lie side by side, and the send is over when it has all.
+ * partitions that are ready and lie side by side, and the send is over when it has all. Where the
+ * sender's program protects its memory the receiver asks, on the board, that it be accessed.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -28,6 +29,7 @@
 #include "node/lent.h"
 #include "node/neighbour.h"
 #include "persistent/partitioned_private.h"
+#include "tugboat/tugboat.h"
 
 #if MPI_VERSION >= 4
 
@@ -45,6 +47,7 @@ struct board {
     _Atomic uint32_t
         direct_from;            /* by the sender: all rounds from this one on are direct; 0: none */
     _Atomic uint32_t started;   /* by the sender: this round, after direct_from */
+    struct tug_cma_ask ask;     /* by the receiver */
     LINE _Atomic uint32_t read; /* by the receiver: it has all of this round */
     LINE _Atomic uint64_t landed; /* by the sender: round << 32 | so many bytes */
     LINE struct tug_bell sender;
@@ -68,6 +71,8 @@ struct near {
     struct board *board; /* NULL: none */
     size_t first;        /* in turn: all partitions, or bytes that have landed, below are copied; 0
                             between rounds */
+    size_t at, moved;    /* in turn: the byte from which the last run began, and bytes of it that
+                            were copied before the sender was asked */
     uint32_t seen_read;  /* sender: board->read at some time */
     bool room;           /* sender: the round's landing was free when it began */
     char pad[TUG_CACHE_LINE]; /* `marked` changes while other threads read what is above */
@@ -185,26 +190,27 @@ static size_t landed(const struct near *receive, uint32_t round) {
     return tug_has_come_to(in, round) ? receive->greeting.partitions * receive->greeting.bytes : 0;
 }
 
-/* Copies the run of ready partitions from i on. Returns where it ends; i: it failed. */
-static size_t copy_run(struct near *receive, size_t i, uint32_t round) {
+/* Copies the run of ready partitions from *i on, then sets *i to its end. As tug_cma_move(). */
+static int copy_run(struct near *receive, size_t *i, uint32_t round) {
     const struct greeting *their = &receive->greeting;
-    size_t end = i + 1;
-    while (end < their->partitions && (end - i) * their->bytes < COPY_MOST &&
+    const size_t at = *i * their->bytes;
+    size_t end = *i + 1;
+    while (end < their->partitions && (end - *i) * their->bytes < COPY_MOST &&
            atomic_load_explicit(&receive->base.done[end], memory_order_relaxed) != round &&
            is_ready(receive, end, round))
         end++;
-    for (size_t at = i * their->bytes, rest = (end - i) * their->bytes; rest > 0;) {
-        const size_t now = rest < TUG_CMA_BYTES_MOST ? rest : TUG_CMA_BYTES_MOST;
-        if (tug_cma_read(their->sender.pid, (char *)receive->base.call.buffer + at,
-                         their->data + at, now) != 0)
-            return i;
-        at += now;
-        rest -= now;
-    }
-    for (size_t k = i; k < end;
-         k++) /* release: the data before it; pairs with tug_partitioned_has_arrived() */
-        atomic_store_explicit(&receive->base.done[k], round, memory_order_release);
-    return end;
+    if (receive->at != at)
+        receive->moved = 0;
+    receive->at = at;
+    const int status = tug_cma_move(
+        their->sender.pid, false, (unsigned char *)receive->base.call.buffer + at, their->data + at,
+        (end - *i) * their->bytes, &receive->moved, &receive->board->ask);
+    if (status != TUG_ERR_FULL)
+        receive->moved = 0;
+    for (; status == 0 && *i < end; ++*i)
+        /* release: the data before it; pairs with tug_partitioned_has_arrived() */
+        atomic_store_explicit(&receive->base.done[*i], round, memory_order_release);
+    return status;
 }
 
 /* All is copied, or cannot be: the sender may go on. */
@@ -225,14 +231,17 @@ static bool copy_in_turn(struct near *receive, uint32_t round) {
             i++;
             continue;
         }
-        const size_t end = copy_run(receive, i, round);
+        const int status = copy_run(receive, &i, round);
+        if (status == TUG_ERR_FULL) {
+            tug_bell_ring(&receive->board->sender, true);
+            return moved;
+        }
         moved = true;
-        if (end == i) {
+        if (status != 0) {
             receive->base.request.error = MPI_ERR_OTHER;
             end_round(receive, round);
             return true;
         }
-        i = end;
     }
     while (receive->first < n && tug_partitioned_has_arrived(&receive->base, receive->first, round))
         receive->first++;
@@ -356,13 +365,12 @@ static void start(struct tug_partitioned *one, uint32_t round) {
         start_receive(near_of(one));
 }
 
-/* May the program's own looks get it on? A sender of what lands has nothing else to do, and who
- * attaches copies for it; but a receiver that computes had better not keep it waiting. */
+/* May the program's own looks get it on? A sender of what lands has nothing else to do. But a
+ * receiver that attaches may ask the sender, and must not keep it waiting while it computes. */
 static bool may_keep(const struct tug_request *request) {
     const struct near *near = (const struct near *)request;
     const uint32_t way = atomic_load_explicit(&near->base.way, memory_order_relaxed);
-    return (way == TUG_WAY_WHOLE && (near->room || !near->base.call.sends)) ||
-           (way == TUG_WAY_PARTS && near->base.call.sends);
+    return way == TUG_WAY_WHOLE && (near->room || !near->base.call.sends);
 }
 
 /* What has the sender chosen for this round? It may have gone on to others by the host's way. */
@@ -380,8 +388,11 @@ static void choose(struct near *receive, uint32_t round) {
 /* It may be over but for a thread that is about to leave MPI_Pready, and rings nobody then: that
  * counts as moved. */
 static bool advance_send(struct near *send, uint32_t round, bool *done) {
-    bool over;
+    bool over, answered = false;
     if (direct_way(send) == TUG_WAY_PARTS) {
+        answered = tug_cma_answer(&send->board->ask);
+        if (answered)
+            tug_bell_ring(&send->board->receiver, true);
         over = atomic_load(&send->board->read) == round; /* pairs with end_round() */
     } else {
         if (!send->room && !has_landed(send, round))
@@ -389,7 +400,7 @@ static bool advance_send(struct near *send, uint32_t round, bool *done) {
         over = has_landed(send, round);
     }
     *done = over && have_left(send, round);
-    return over;
+    return over || answered;
 }
 
 static bool advance_receive(struct near *receive, uint32_t round, bool *done) {

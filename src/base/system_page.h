@@ -34,4 +34,11 @@ static inline void tug_page_access(void *byte, bool writes) {
         (void)*(volatile unsigned char *)byte;
 }
 
+/* The same with a byte of each page that the memory touches. */
+static inline void tug_pages_access(uintptr_t memory, size_t bytes, bool writes) {
+    const uintptr_t behind = memory + bytes;
+    for (uintptr_t at = memory; at < behind; at = tug_page_up(at + 1))
+        tug_page_access((void *)at, writes); /* NOLINT: an address of the memory */
+}
+
 #endif

@@ -18,6 +18,7 @@
 
 #include "base/copy.h"
 #include "base/descriptors.h"
+#include "base/system_page.h"
 #include "tugboat/tugboat.h"
 
 typedef ssize_t (*cma_call)(pid_t pid, const struct iovec *local, unsigned long nlocal,
@@ -184,6 +185,53 @@ int tug_cma_read_pieces(pid_t pid, struct tug_cma_pieces *here, struct tug_cma_p
 
 int tug_cma_write_pieces(pid_t pid, struct tug_cma_pieces *here, struct tug_cma_pieces *there) {
     return transfer_pieces(process_vm_writev, pid, here, there);
+}
+
+/* As tug_cma_move(); TUG_ERR_RANGE: the peer's byte at there + *moved is out of reach. */
+static int move_rest(pid_t pid, bool writes, unsigned char *here, uint64_t there, size_t bytes,
+                     size_t *moved) {
+    int status = *moved > 0 ? TUG_ERR_RANGE
+                 : writes   ? tug_cma_write(pid, here, there, bytes)
+                            : tug_cma_read(pid, here, there, bytes);
+    for (size_t before = bytes; status == TUG_ERR_RANGE && *moved != before;) {
+        before = *moved;
+        struct iovec mine = {here + before, bytes - before};
+        struct iovec its = {(void *)(uintptr_t)(there + before), bytes - before};
+        tug_page_access(here + before, !writes);
+        status =
+            transfer_pieces(writes ? process_vm_writev : process_vm_readv, pid,
+                            &(struct tug_cma_pieces){&mine, 1}, &(struct tug_cma_pieces){&its, 1});
+        *moved = status == 0 ? bytes : bytes - mine.iov_len;
+    }
+    return status;
+}
+
+/* Of a request to the owner. More would be protected again before they are copied, where a thread
+ * of the program protects them all the time. */
+#define ASKED_BYTES ((size_t)65536)
+
+int tug_cma_move(pid_t pid, bool writes, void *here, uint64_t there, size_t bytes, size_t *moved,
+                 struct tug_cma_ask *ask) {
+    /* acquire: pairs with the release in tug_cma_answer(); seq_cst: the look before a sleep */
+    if (atomic_load(&ask->asks) != 0)
+        return TUG_ERR_FULL;
+    const int status = move_rest(pid, writes, here, there, bytes, moved);
+    if (status != TUG_ERR_RANGE || !tug_cma_is_mapped(pid, there + *moved, 1))
+        return status;
+    ask->at = there + *moved;
+    ask->bytes = bytes - *moved < ASKED_BYTES ? bytes - *moved : ASKED_BYTES;
+    /* release: both before the word; seq_cst: before the look at the owner's bell */
+    atomic_store(&ask->asks, writes ? TUG_CMA_ASKS_WRITE : TUG_CMA_ASKS_READ);
+    return TUG_ERR_FULL;
+}
+
+bool tug_cma_answer(struct tug_cma_ask *ask) {
+    const uint32_t asks = atomic_load(&ask->asks); /* as in tug_cma_move() */
+    if (asks == 0)
+        return false;
+    tug_pages_access(ask->at, ask->bytes, asks == TUG_CMA_ASKS_WRITE);
+    atomic_store(&ask->asks, 0); /* seq_cst: before the look at the asker's bell */
+    return true;
 }
 
 void tug_cma_allow(const char *scope) {

@@ -10,6 +10,7 @@
 #ifndef TUG_NODE_CMA_H
 #define TUG_NODE_CMA_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,6 +41,29 @@ bool tug_cma_probe(pid_t pid, uint64_t address, uint64_t expected);
  * TUG_ERR_SYSTEM: refused, or anything else. They block while the kernel copies. */
 int tug_cma_read(pid_t pid, void *to, uint64_t from, size_t bytes);
 int tug_cma_write(pid_t pid, const void *from, uint64_t to, size_t bytes);
+
+/* A process cannot reach memory of another since the program there has protected it. It asks the
+ * owner to access the pages. In memory that both share; all zeros at first.
+ *
+ *     asks: 0 -> TUG_CMA_ASKS_* by the process that asks, when `at` and `bytes` are there
+ *           -> 0 by the owner, when it has accessed the pages */
+struct tug_cma_ask {
+    _Atomic uint32_t asks;
+    uint64_t at, bytes; /* in the owner */
+};
+enum { TUG_CMA_ASKS_READ = 1, TUG_CMA_ASKS_WRITE };
+
+/* Copies `bytes` bytes between `here` and `there` in the peer, of which *moved have been copied
+ * already, and counts them on. This process accesses its own protected pages. Pages that are
+ * protected in the peer are asked for. 0: all is copied; TUG_ERR_FULL: the owner has been asked, or
+ * has not answered yet (the caller rings its bell, and tries again); or as tug_cma_read(). One
+ * thread at a time. */
+int tug_cma_move(pid_t pid, bool writes, void *here, uint64_t there, size_t bytes, size_t *moved,
+                 struct tug_cma_ask *ask);
+
+/* The owner answers, if it is asked: it accesses the pages, and changes nothing. True: it was; the
+ * caller rings the bell of the process that asked. */
+bool tug_cma_answer(struct tug_cma_ask *ask);
 
 /* tug_cma_read(), where the kernel would copy slowly (base/copy.h): it reads a little behind where
  * the data belong, and they move from there: 256 KiB in 31 us instead of 108. For writes there is

@@ -99,10 +99,29 @@ static unsigned char pattern(size_t i) {
     return (unsigned char)(i * 131 + (i >> 8) * 7 + 3);
 }
 
-/* Fills the memory, then answers each byte by the sum of the memory, until the pipe ends. */
+static struct tug_cma_ask *ask; /* shared with the child */
+static unsigned faults;
+
+/* Of a program that protects pages: notes the access, and gives the page back. */
+static void on_fault(int number, siginfo_t *info, void *context) {
+    (void)number, (void)context;
+    faults++;
+    if (mprotect((void *)tug_page_down((uintptr_t)info->si_addr), page_bytes,
+                 PROT_READ | PROT_WRITE) != 0)
+        _exit(1);
+}
+
+static void handle_faults(void) {
+    const struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
+}
+
+/* Fills the memory, then answers each byte by the sum of the memory, until the pipe ends; 1 also by
+ * an answer to what it is asked. */
 static void be_the_peer(void) {
     char byte = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    handle_faults();
     for (size_t i = 0; i < PAGES * page_bytes; i++)
         theirs[i] = pattern(i);
     memcpy(theirs + 2 * page_bytes, &(uint64_t){WORD}, 8);
@@ -110,8 +129,11 @@ static void be_the_peer(void) {
     mprotect(theirs + (PAGES - 2) * page_bytes, page_bytes, PROT_READ);
     while (write(from_child[1], &byte, 1) == 1 && read(to_child[0], &byte, 1) == 1) {
         uint64_t sum = 0;
+        if (byte == 1 && (!tug_cma_answer(ask) || faults == 0))
+            break;
         for (size_t i = 0; i < (PAGES - 1) * page_bytes; i++)
             sum = sum * 31 + theirs[i];
+        byte = 0;
         if (write(from_child[1], &sum, sizeof(sum)) != sizeof(sum))
             break;
     }
@@ -127,7 +149,8 @@ static int start_peer(void **state) {
     page_bytes = tug_page_bytes();
     theirs =
         mmap(NULL, PAGES * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (theirs == MAP_FAILED || pipe(to_child) != 0 || pipe(from_child) != 0)
+    ask = mmap(NULL, sizeof(*ask), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (theirs == MAP_FAILED || ask == MAP_FAILED || pipe(to_child) != 0 || pipe(from_child) != 0)
         return -1;
     child = fork();
     if (child < 0)
@@ -151,6 +174,7 @@ static int stop_peer(void **state) {
     close(to_child[1]);
     close(from_child[0]);
     munmap(theirs, PAGES * page_bytes);
+    munmap(ask, sizeof(*ask));
     return 0;
 }
 
@@ -159,13 +183,16 @@ static uint64_t address(size_t offset) {
 }
 
 /* What is in the peer's memory, as it sees it itself. */
-static uint64_t peer_sum(void) {
-    char byte = 0;
+static uint64_t peer_sum_after(char byte) {
     uint64_t sum = 0;
     assert_int_equal(write(to_child[1], &byte, 1), 1);
     assert_int_equal(read(from_child[0], &sum, sizeof(sum)), sizeof(sum));
     assert_int_equal(read(from_child[0], &byte, 1), 1);
     return sum;
+}
+
+static uint64_t peer_sum(void) {
+    return peer_sum_after(0);
 }
 
 /* ---- cases ---- */
@@ -245,6 +272,70 @@ static void goes_on_after_interrupts_and_short_moves(void **state) {
     assert_int_equal(tug_cma_write(child, copy, address(page_bytes * 3), bytes), 0);
     assert_int_equal(peer_sum(), before); /* the same bytes, at the same place */
     free(copy);
+}
+
+/* From a page that is open on, over one that is protected: what has moved stays. */
+static void the_peer_is_asked_for_what_it_protects(void **state) {
+    const size_t at = (PAGES - 3) * page_bytes + 100, bytes = 2 * page_bytes - 200;
+    unsigned char *data = malloc(bytes);
+    size_t moved = 0;
+    (void)state;
+    memset(data, 0x5a, bytes);
+    assert_int_equal(tug_cma_move(child, true, data, address(at), bytes, &moved, ask),
+                     TUG_ERR_FULL);
+    assert_int_equal(moved, page_bytes - 100);
+    assert_int_equal(ask->at, address(at) + moved);
+    assert_int_equal(ask->bytes, bytes - moved);
+    const unsigned before = calls;
+    assert_int_equal(tug_cma_move(child, true, data, address(at), bytes, &moved, ask),
+                     TUG_ERR_FULL); /* it has not answered */
+    assert_int_equal(calls, before);
+    (void)peer_sum_after(1);
+    assert_int_equal(tug_cma_move(child, true, data, address(at), bytes, &moved, ask), 0);
+    assert_false(tug_cma_answer(ask)); /* nobody asks any more */
+    memset(data, 0, bytes);
+    moved = 0;
+    assert_int_equal(tug_cma_move(child, false, data, address(at), bytes, &moved, ask), 0);
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(data[i], 0x5a);
+    free(data);
+}
+
+static void a_move_accesses_its_own_protected_pages(void **state) {
+    const size_t bytes = 3 * page_bytes;
+    unsigned char *own =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct sigaction old;
+    size_t moved = 0;
+    (void)state;
+    assert_ptr_not_equal(own, MAP_FAILED);
+    assert_int_equal(sigaction(SIGSEGV, NULL, &old), 0);
+    handle_faults();
+    faults = 0;
+    mprotect(own, bytes, PROT_READ);
+    assert_int_equal(tug_cma_move(child, false, own, address(3 * page_bytes), bytes, &moved, ask),
+                     0);
+    assert_int_equal(faults, 3);
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(own[i], pattern(3 * page_bytes + i));
+    mprotect(own + page_bytes, page_bytes, PROT_NONE);
+    moved = 0;
+    assert_int_equal(tug_cma_move(child, true, own, address(3 * page_bytes), bytes, &moved, ask),
+                     0);
+    assert_int_equal(faults, 4);
+    assert_int_equal(atomic_load(&ask->asks), 0);
+    sigaction(SIGSEGV, &old, NULL);
+    munmap(own, bytes);
+}
+
+static void nobody_is_asked_for_what_is_not_mapped(void **state) {
+    unsigned char byte;
+    size_t moved = 0;
+    (void)state;
+    assert_int_equal(
+        tug_cma_move(child, false, &byte, address((PAGES - 1) * page_bytes), 1, &moved, ask),
+        TUG_ERR_RANGE);
+    assert_int_equal(atomic_load(&ask->asks), 0);
 }
 
 static void memory_that_is_not_there_is_a_range_error(void **state) {
@@ -516,6 +607,9 @@ int main(void) {
         WITH_PEER(nothing_to_move_is_no_call),
         WITH_PEER(goes_on_after_interrupts_and_short_moves),
         WITH_PEER(pieces_differ_on_the_two_sides),
+        WITH_PEER(the_peer_is_asked_for_what_it_protects),
+        WITH_PEER(a_move_accesses_its_own_protected_pages),
+        WITH_PEER(nobody_is_asked_for_what_is_not_mapped),
         WITH_PEER(memory_that_is_not_there_is_a_range_error),
         WITH_PEER(a_dead_peer_is_a_peer_error),
         cmocka_unit_test(opens_itself_only_where_yama_asks_for_it),

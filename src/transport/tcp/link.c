@@ -24,13 +24,6 @@ static void mind(struct tug_tcp_link *link) {
         link->broken = true;
 }
 
-/* After EFAULT: the program may have protected the memory. */
-static void access_pages(void *memory, size_t bytes, bool writes) {
-    const uintptr_t first = (uintptr_t)memory, behind = first + bytes;
-    for (uintptr_t at = first; at < behind; at = tug_page_up(at + 1))
-        tug_page_access((void *)at, writes); /* NOLINT: an address of the memory */
-}
-
 /* ---- going ---- */
 
 void tug_tcp_link_say(struct tug_tcp_link *link, const void *what, size_t bytes) {
@@ -48,11 +41,10 @@ static ssize_t send_parts(int socket, struct iovec *parts, size_t nparts) {
 /* Sends bytes by a connection, as many as it takes, and counts them. False: none. */
 static bool push(struct tug_tcp_link *link, struct iovec *parts, size_t nparts, size_t *sent) {
     ssize_t went = send_parts(link->socket.number, parts, nparts);
-    for (bool tried = false; went < 0 && (errno == EINTR || (errno == EFAULT && !tried));) {
-        const bool fault = errno == EFAULT;
+    while (went < 0 && (errno == EINTR || errno == EFAULT)) {
+        const bool fault = errno == EFAULT; /* the program may have protected the memory */
         for (size_t i = 0; fault && i < nparts; i++)
-            access_pages(parts[i].iov_base, parts[i].iov_len, false);
-        tried |= fault;
+            tug_pages_access((uintptr_t)parts[i].iov_base, parts[i].iov_len, false);
         went = send_parts(link->socket.number, parts, nparts);
     }
     if (went < 0)
@@ -136,10 +128,9 @@ bool tug_tcp_link_put(struct tug_tcp_link *link, struct tug_wire *wire, uint32_t
 /* Bytes that came, 0: none are there, or the link has broken. */
 static size_t get(struct tug_tcp_link *link, void *memory, size_t room) {
     ssize_t came = recv(link->socket.number, memory, room, MSG_DONTWAIT);
-    for (bool tried = false; came < 0 && (errno == EINTR || (errno == EFAULT && !tried));) {
-        tried |= errno == EFAULT;
-        if (errno == EFAULT)
-            access_pages(memory, room, true);
+    while (came < 0 && (errno == EINTR || errno == EFAULT)) {
+        if (errno == EFAULT) /* as in push() */
+            tug_pages_access((uintptr_t)memory, room, true);
         came = recv(link->socket.number, memory, room, MSG_DONTWAIT);
     }
     if (came > 0)

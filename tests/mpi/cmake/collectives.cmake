@@ -238,6 +238,11 @@ tug_mpi_test(part_mixed.mine ARGS mine RANKS 2 NODES one emulated tcp WAYS tug)
 tug_mpi_test(part_mixed.mine ARGS mine RANKS 4 NODES tcp WAYS tug)
 tug_mpi_test(part_mixed.thread ARGS mine RANKS 2 NODES one tcp WAYS tug ENV TUGBOAT_PROGRESS=thread)
 tug_mpi_test(part_mixed.caller ARGS mine RANKS 2 NODES one tcp WAYS tug ENV TUGBOAT_PROGRESS=caller)
+# Protected pages. UCX ends the job where attach or a socket meets one.
+tug_mpi_test(pcoll_protected RANKS 2 WAYS host off ENV UCX_TLS=posix,sysv,self)
+tug_mpi_test(pcoll_protected.mine ARGS mine RANKS 2 4 WAYS tug ENV UCX_TLS=posix,sysv,self)
+tug_mpi_test(pcoll_protected.cores ARGS mine RANKS 4 WAYS tug ENV UCX_TLS=posix,sysv,self TUGBOAT_WAIT=polite
+    OPTIONS --tool-before $<TARGET_FILE:many_cores>)
 # MPI_Test is right about what MPI_Parrived has told of.
 tug_mpi_test(part_tests RANKS 2 NODES one tcp TIMEOUT 120)
 tug_mpi_test(part_tests.thread RANKS 2 NODES one tcp WAYS tug TIMEOUT 120 ENV TUGBOAT_PROGRESS=thread)
