@@ -14,10 +14,11 @@
  */
 #include "win_kinds.h"
 #include <dlfcn.h>
+#include <sys/resource.h>
 
 #include "fake_card.h"
 
-enum { WARM = 6, COUNTED = 8, PIECE_MOST = 1 << 20, PIECES_MOST = 64 };
+enum { WARM = 3, COUNTED = 4, PIECE_MOST = 1 << 20, PIECES_MOST = 64 };
 #define PLACES ((size_t)PIECES_MOST * PIECE_MOST)
 
 enum operation { PUT, GET, FETCH_AND_OP, NOPERATIONS };
@@ -82,12 +83,26 @@ static void count(struct counts *counts) {
         MUST(MPI_T_pvar_read(session, variables[i], &counts->library[i]));
 }
 
+/* What has been counted in all epochs of a row, and in that which took the least of each. */
+struct tally {
+    struct counts sum, least;
+};
+
+static void begin_tally(struct tally *tally) {
+    memset(&tally->sum, 0, sizeof tally->sum);
+    memset(&tally->least, 0xff, sizeof tally->least);
+}
+
 /* Adds what has been counted since `before`. */
-static void add_since(struct counts *sum, const struct counts *before) {
+static void add_since(struct tally *tally, const struct counts *before) {
     struct counts now;
     count(&now);
-    for (size_t i = 0; i < sizeof now / sizeof(uint64_t); i++)
-        ((uint64_t *)sum)[i] += ((uint64_t *)&now)[i] - ((const uint64_t *)before)[i];
+    for (size_t i = 0; i < sizeof now / sizeof(uint64_t); i++) {
+        const uint64_t n = ((uint64_t *)&now)[i] - ((const uint64_t *)before)[i];
+        uint64_t *least = &((uint64_t *)&tally->least)[i];
+        ((uint64_t *)&tally->sum)[i] += n;
+        *least = n < *least ? n : *least;
+    }
 }
 
 /* ---- the epochs ---- */
@@ -247,7 +262,7 @@ static void print_row(const struct row *row, const struct counts *origin,
 }
 
 /* One epoch, and what this rank did for it. The target waits until what comes late has come. */
-static void run_epoch(const struct row *row, struct counts *sum) {
+static void run_epoch(const struct row *row, struct tally *tally) {
     struct counts before;
     if (w.rank == 1)
         count(&before);
@@ -255,32 +270,89 @@ static void run_epoch(const struct row *row, struct counts *sum) {
     if (w.rank == 0) {
         count(&before);
         origin_epoch(row);
-        add_since(sum, &before);
+        add_since(tally, &before);
     } else {
         target_epoch(row);
     }
     check_barrier(MPI_COMM_WORLD);
     if (w.rank == 1)
-        add_since(sum, &before);
+        add_since(tally, &before);
+}
+
+/* ---- bars ---- */
+
+/* A put or get is one request of the card, from any memory and of any length. What ends by a flush
+ * takes no packet, and one doorbell and one completion for all that are short; each long one has
+ * its own. Where an epoch ends by messages, their number does not grow with the operations'. The
+ * offload thread may post some of a batch before its end, but not in each epoch. */
+enum { LONG = 16384, IN_LINE = 220, MESSAGES_MOST = 6 };
+
+static bool is_held(const struct row *row) {
+    return row->operation != FETCH_AND_OP && row->sync != LOCK;
+}
+
+/* Registrations of buffers have half of what may be locked. */
+static bool are_kept(const struct row *row) {
+    struct rlimit limit;
+    return getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+           (size_t)row->n * step_of(row) < limit.rlim_cur / 2;
+}
+
+static void hold_bars(const struct row *row, const struct tally *tally) {
+    const struct fake_card_counts *card = &tally->sum.card, *least = &tally->least.card;
+    const bool put = row->operation == PUT;
+    const uint64_t n = (uint64_t)row->n, all = n * COUNTED, calls = row->size < LONG ? 1 : n;
+    const uint64_t packets = tally->sum.library[0];
+    if (!is_held(row))
+        return;
+    CHECK(card->requests[FAKE_WRITE] == (put ? all : 0), "WRITE");
+    CHECK(card->requests[FAKE_READ] == (put ? 0 : all), "READ");
+    CHECK(card->in_line[FAKE_WRITE] == (put && row->size <= IN_LINE ? all : 0), "in line");
+    CHECK(card->registrations == 0 || !are_kept(row), "memory is registered again");
+    CHECK(card->requests[FAKE_SEND] == packets, "SEND beside packets");
+    CHECK(packets <= (row->sync == FLUSH ? 0 : MESSAGES_MOST * COUNTED), "packets");
+    CHECK(tally->sum.library[2] == 0, "messages of the host");
+    if (row->sync != FLUSH)
+        return;
+    CHECK(least->post_sends <= calls, "%llu doorbells", (unsigned long long)least->post_sends);
+    CHECK(least->completions <= calls, "%llu completions", (unsigned long long)least->completions);
+}
+
+/* The target's card does it: the target posts nothing but acknowledgements and what ends an epoch.
+ */
+static void hold_target_bars(const struct row *row, const struct tally *tally) {
+    const struct fake_card_counts *card = &tally->sum.card;
+    if (!is_held(row))
+        return;
+    CHECK(sum_of(card->requests) == card->requests[FAKE_SEND], "RDMA by the target");
+    CHECK(row->sync != FLUSH || tally->least.card.requests[FAKE_SEND] == 0,
+          "packets of the target");
 }
 
 static void run_row(const struct row *row) {
     static uint64_t round; /* no two rows have the same data */
-    struct counts sum, unused, sums[2];
-    memset(&sum, 0, sizeof sum);
+    struct tally tally, unused;
+    struct counts sums[2];
+    begin_tally(&tally);
+    begin_tally(&unused);
     begin_row(row);
     prepare(row, ++round);
     for (int i = 1; i < WARM + COUNTED; i++)
-        run_epoch(row, i <= WARM ? &unused : &sum);
+        run_epoch(row, i <= WARM ? &unused : &tally);
     prepare(row, ++round);
-    run_epoch(row, &sum);
+    run_epoch(row, &tally);
     if (row->sync == FLUSH)
         MUST(MPI_Win_unlock_all(w.win));
     check_barrier(MPI_COMM_WORLD);
     check_epoch(row, round, WARM + COUNTED);
-    MUST(MPI_Gather(&sum, sizeof sum, MPI_BYTE, sums, sizeof sum, MPI_BYTE, 0, MPI_COMM_WORLD));
-    if (w.rank == 0)
+    MUST(MPI_Gather(&tally.sum, sizeof sums[0], MPI_BYTE, sums, sizeof sums[0], MPI_BYTE, 0,
+                    MPI_COMM_WORLD));
+    if (w.rank == 0) {
         print_row(row, &sums[0], &sums[1]);
+        hold_bars(row, &tally);
+    } else {
+        hold_target_bars(row, &tally);
+    }
 }
 
 static void run_kind(enum operation operation, enum kind kind, size_t most) {
