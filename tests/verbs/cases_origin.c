@@ -288,8 +288,8 @@ void origin_of_parent(void **state) {
     unsigned char *memory = map_memory(1 * MIB);
     struct fake_end end;
     int (*const is_fork_initialized)(void) = tug_ibv.is_fork_initialized;
-    tug_ibv.is_fork_initialized = is_fork_initialized_not;
     tear_down(state);
+    tug_ibv.is_fork_initialized = is_fork_initialized_not;
     set_up(state);
     begin();
     write_from(memory, 4096);

@@ -239,8 +239,10 @@ static void gids(void **state) {
     add_gid(0, "fe80::1", false);
     add_gid(1, "fe80::1", true);
     assert_int_equal(gid_used(), 1); /* RoCE v2 */
-    add_gid(2, "2001:db8::1", false);
+    add_gid(2, "2002::1", false);
     assert_int_equal(gid_used(), 2); /* reaches further */
+    add_gid(2, "2001:db8::1", false);
+    assert_int_equal(gid_used(), 2);
     add_gid(3, "2001:db8::1", true);
     assert_int_equal(gid_used(), 3);
     add_gid(4, "::ffff:192.168.0.1", true); /* of another network namespace */
