@@ -18,7 +18,9 @@
  * partitions that are ready and lie side by side, and the send is over when it has all. Where the
  * sender's program protects its memory the receiver asks, on the board, that it be accessed.
  */
+#include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,12 +367,36 @@ static void start(struct tug_partitioned *one, uint32_t round) {
         start_receive(near_of(one));
 }
 
-/* May the program's own looks get it on? A sender of what lands has nothing else to do. But a
- * receiver that attaches may ask the sender, and must not keep it waiting while it computes. */
+/* Does the program handle faults? Without that it cannot protect pages. Handlers of these libraries
+ * only tell where a process has crashed. */
+static bool handles_faults(void) {
+    static const char *const tellers[] = {"/libucs.", "/libopen-pal.", "/libgfortran."};
+    static _Atomic uintptr_t tells; /* the handler that was found to be one of them */
+    struct sigaction action;
+    Dl_info about;
+    if (sigaction(SIGSEGV, NULL, &action) != 0)
+        return true;
+    const uintptr_t handler = (uintptr_t)action.sa_handler;
+    if (handler == (uintptr_t)SIG_DFL || handler == atomic_load(&tells))
+        return false;
+    if (dladdr((void *)handler, &about) == 0) /* NOLINT: an address of the system */
+        return true;
+    for (size_t i = 0; i < sizeof(tellers) / sizeof(tellers[0]); i++)
+        if (strstr(about.dli_fname, tellers[i]) != NULL) {
+            atomic_store(&tells, handler);
+            return false;
+        }
+    return true;
+}
+
+/* May the program's own looks get it on? A sender of what lands has nothing else to do, and for
+ * others the receiver copies, which may ask the sender. But a receiver that computes must not keep
+ * the sender waiting. */
 static bool may_keep(const struct tug_request *request) {
     const struct near *near = (const struct near *)request;
     const uint32_t way = atomic_load_explicit(&near->base.way, memory_order_relaxed);
-    return way == TUG_WAY_WHOLE && (near->room || !near->base.call.sends);
+    return (way == TUG_WAY_WHOLE && (near->room || !near->base.call.sends)) ||
+           (way == TUG_WAY_PARTS && near->base.call.sends && !handles_faults());
 }
 
 /* What has the sender chosen for this round? It may have gone on to others by the host's way. */
