@@ -208,8 +208,14 @@ static void opened_once(void **state) {
     assert_string_equal(reason, "no RDMA device fake7");
     assert_int_equal(opened, 0);
     tug_settings_reset();
+    assert_string_equal(ports_used(), "fake2:1");
+    assert_int_equal(opened, 1);
+    for (unsigned device = 0; device < 4; device++)
+        write_file("4: ACTIVE\n", "fake%u/ports/1/state", device);
     assert_string_equal(ports_used(), "fake0:1 fake1:1 fake2:1 fake3:1");
-    assert_int_equal(opened, 4);
+    assert_int_equal(opened, 1 + 4);
+    set("TUGBOAT_VERBS_RAILS", "2");
+    assert_string_equal(ports_used(), "fake0:1 fake1:1");
 }
 
 /* ---- GIDs ---- */

@@ -93,6 +93,16 @@ static bool is_allowed(const struct tug_verbs_place *place, struct ibv_device *c
     return strcmp(last != NULL ? last + 1 : driver, "hfi1") != 0;
 }
 
+/* Is one of the device's ports up, as the kernel lists them? Where it lists none it may be. */
+static bool may_be_up(const struct tug_verbs_place *place, const char *name) {
+    char state[64];
+    unsigned port = 1;
+    for (; read_line(place, name, state, "ports/%u/state", port); port++)
+        if (listed_at(name, port, 0) >= 0 && atoi(state) == IBV_PORT_ACTIVE)
+            return true;
+    return port == 1;
+}
+
 static void explain(char *reason, bool seen) {
     snprintf(reason, 256, "%s%s%s",
              seen       ? "no active port that can be used on "
@@ -265,12 +275,12 @@ static unsigned add_ports(struct candidate *found, unsigned n, const struct tug_
         place->numa_node >= 0 &&
         read_line(place, tug_ibv.get_device_name(candidate), line, "device/numa_node") &&
         atoi(line) == place->numa_node;
-    for (uint8_t port = 1; port <= ports && n < MOST_PORTS; port++) {
+    for (unsigned port = 1; port <= ports && n < MOST_PORTS; port++) {
         if (device.context == NULL &&
             (!open_context(&device, candidate) || !query_device(&device, &ports)))
             break;
         const int listed = listed_at(device.name, port, place->node_rank);
-        if (listed < 0 || !query_port(&device, port))
+        if (listed < 0 || !query_port(&device, (uint8_t)port))
             continue;
         found[n] = (struct candidate){device, listed, (int)n, near};
         device.context = NULL;
@@ -299,7 +309,7 @@ static void choose(struct candidate *found, unsigned n, struct tug_verbs_device 
     for (unsigned i = 1; i < n; i++) {
         const struct tug_verbs_device *next = &found[i].device;
         if (next->link_layer == device->link_layer && next->rate == device->rate &&
-            device->nothers < TUG_RKEYS - 1) {
+            device->nothers + 1 < tug_settings.verbs_rails) {
             struct tug_verbs_other *other = &device->others[device->nothers++];
             *other = (struct tug_verbs_other){.context = next->context, .port = next->port};
             memcpy(other->name, next->name, sizeof other->name);
@@ -335,7 +345,8 @@ bool tug_verbs_device_open(struct tug_verbs_device *device, const struct tug_ver
     for (int i = 0; list != NULL && i < count; i++)
         if (is_allowed(place, list[i])) {
             seen = true;
-            n = add_ports(found, n, place, list[i]);
+            if (may_be_up(place, tug_ibv.get_device_name(list[i])))
+                n = add_ports(found, n, place, list[i]);
         }
     if (list != NULL)
         tug_ibv.free_device_list(list);
@@ -392,16 +403,6 @@ void tug_verbs_device_close(struct tug_verbs_device *device) {
 }
 
 /* ---- without opening ---- */
-
-/* Is one of the device's ports up, as the kernel lists them? Where it lists none it may be. */
-static bool may_be_up(const struct tug_verbs_place *place, const char *name) {
-    char state[64];
-    unsigned port = 1;
-    for (; read_line(place, name, state, "ports/%u/state", port); port++)
-        if (listed_at(name, port, 0) >= 0 && atoi(state) == IBV_PORT_ACTIVE)
-            return true;
-    return port == 1;
-}
 
 bool tug_verbs_device_missing(const struct tug_verbs_place *place, char *reason) {
     int count = 0;
