@@ -1,9 +1,10 @@
 """Python's multiprocessing and memory of MPI_Alloc_mem, in both start modes.
 
-    python_forks.py
+    python_forks.py [ctypes]
 
-Workers that are forked have the memory as it was; what they store and free is theirs alone. Workers that are spawned are
-programs of their own. A window over the memory works beside a pool of workers and after it.
+Workers that are forked have the memory as it was; what they store, allocate and free is theirs alone. Workers that are
+spawned are programs of their own. A window over the memory works beside a pool of workers and after it.
+With ctypes it works by mpi_ctypes.py, for MPICH; else by mpi4py.
 """
 import multiprocessing
 import sys
@@ -18,7 +19,11 @@ def work(memory):
     right = all(x == 1 for x in bytes(memory))
     memory[:] = bytes([2]) * len(memory)
     right = right and all(x == 2 for x in bytes(memory))
+    other = MPI.Alloc_mem(len(memory))
+    other[:] = bytes([3]) * len(memory)
     MPI.Free_mem(memory)
+    right = right and all(x == 3 for x in bytes(other))
+    MPI.Free_mem(other)
     sys.exit(0 if right else 1)
 
 
@@ -60,7 +65,14 @@ def main():
 
 
 if __name__ == "__main__":
-    from mpi4py import MPI
+    if sys.argv[1:] == ["ctypes"]:
+        import mpi_ctypes as MPI
 
-    comm = MPI.COMM_WORLD
+        comm = MPI.start()
+    else:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
     main()
+    if sys.argv[1:] == ["ctypes"]:
+        MPI.end()

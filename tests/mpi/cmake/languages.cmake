@@ -24,3 +24,18 @@ if(TARGET HostMPI::Fortran)
             LIBS tugboat RANKS 1 2 4 WAYS host)
     endif()
 endif()
+
+# Python's processes beside windows; mpi4py is Debian's for Open MPI only.
+find_program(tug_python python3)
+foreach(way IN ITEMS host tug off)
+    if(NOT tug_python OR NOT TARGET tugboat)
+        continue()
+    endif()
+    set(name mpi.python_forks.${way}.n2)
+    add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/run_mpi.sh
+        --mpiexec ${HOSTMPI_EXECUTABLE} --way ${way} --ranks 2 --env TUGBOAT_STATS=1
+        --lib $<TARGET_FILE:tugboat> -- ${tug_python} ${CMAKE_CURRENT_SOURCE_DIR}/python_forks.py ctypes)
+    set_tests_properties(${name} PROPERTIES
+        TIMEOUT 300 SKIP_RETURN_CODE 77 PROCESSORS 2 LABELS mpi
+        FAIL_REGULAR_EXPRESSION " put +0 ") # calls of ours that were not taken
+endforeach()
