@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "base/system_page.h"
 #include "transport/verbs/origin.h"
@@ -67,8 +68,14 @@ struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
         snprintf(reason, 256, "%s has no room for a completion queue", verbs->device.name);
         made = false;
     }
-    if (made)
+    const struct tug_verbs_device *device = &verbs->device;
+    if (made) {
+        tug_log(TUG_VERBOSE_INFO,
+                "verbs: %s port %u has %u Gbit/s; GID %u, partition %u, traffic class %u",
+                device->name, device->port, device->rate / 10, device->path.gid_index,
+                device->path.pkey_index, device->path.traffic_class);
         return verbs;
+    }
     tug_verbs_endpoint_close(&verbs->turns);
     return NULL;
 }
