@@ -1,6 +1,7 @@
 /* Peers that do not look do not stop the packets to others. One process of 65, all in this one, is
  * connected to all others. It sends to some of them, which are not polled, until nothing more is
- * taken; then the last one, which looks, gets its packets as fast as beside one. */
+ * taken; then the last one, which looks, gets its packets as fast as beside one. And where all send
+ * to one that does not look, there is room for all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,12 +33,12 @@ static void settled(void *receiver, uint32_t peer, bool by_wire) {
     assert_true(by_wire);
 }
 
-static bool send_one(uint32_t peer, uint32_t number) {
-    struct tug_wire *wire = &fakes[0].view->wire;
+static bool send_from(uint32_t rank, uint32_t peer, uint32_t number) {
+    struct tug_wire *wire = &fakes[rank].view->wire;
     struct tug_buffer *buffer = tug_pool_take(&wire->pool);
     assert_non_null(buffer);
     const struct tug_packet_header header = {
-        .source = 0, .bytes = BYTES, .context = fakes[0].fabric.id};
+        .source = rank, .bytes = BYTES, .context = fakes[rank].fabric.id};
     memset(buffer->packet.memory, 0, BYTES);
     memcpy(buffer->packet.memory, &header, sizeof header);
     memcpy(buffer->packet.memory + sizeof header, &number, sizeof number);
@@ -46,6 +47,10 @@ static bool send_one(uint32_t peer, uint32_t number) {
     if (!sent)
         tug_pool_give(&wire->pool, buffer);
     return sent;
+}
+
+static bool send_one(uint32_t peer, uint32_t number) {
+    return send_from(0, peer, number);
 }
 
 static void look(struct fake *fake) {
@@ -126,8 +131,34 @@ static void packets_to_others_go_on(void **state) {
     assert_true(steps_beside(PEERS - 1) <= most);
 }
 
+/* All send to one that does not look, and none has to wait in its card. */
+static void many_senders_find_room(void **state) {
+    enum { EACH = TUG_VERBS_RECEIVES_MOST / PEERS };
+    (void)state;
+    begin();
+    for (uint32_t rank = 1; rank <= PEERS; rank++)
+        while (!tug_verbs_meet(&fakes[rank].view->wire, 0))
+            fake_round();
+    while (fake_round())
+        ;
+    for (uint32_t rank = 1; rank <= PEERS; rank++) {
+        for (uint32_t i = 0; i < EACH; i++)
+            assert_true(send_from(rank, 0, (rank - 1) * EACH + i));
+        fake_flush(&fakes[rank]);
+        look(&fakes[rank]);
+        assert_int_equal(fakes[rank].verbs->messages->used, 0);
+    }
+    assert_int_equal(came[0], 0);
+    assert_true(fake_finish(60));
+    while (fake_round())
+        ;
+    assert_int_equal(came[0], PEERS * EACH);
+    fake_close();
+}
+
 int main(void) {
     setenv("TUGBOAT_VERBOSE", "warn", 1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(packets_to_others_go_on)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(packets_to_others_go_on),
+                                       cmocka_unit_test(many_senders_find_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
