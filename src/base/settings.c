@@ -756,12 +756,24 @@ int tug_settings_unknown(void (*report)(const char *name, void *arg), void *arg)
     return count;
 }
 
+/* The value of the first that is set. NULL: none is. */
+static const char *first_set(const char *const names[]) {
+    const char *value = NULL;
+    for (size_t i = 0; names[i] != NULL && value == NULL; i++)
+        value = getenv(names[i]);
+    return value;
+}
+
 bool tug_settings_first_of_job(void) {
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
-    for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
-        const char *rank = getenv(ranks[i]);
-        if (rank != NULL)
-            return strcmp(rank, "0") == 0;
-    }
-    return true;
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", NULL};
+    const char *rank = first_set(names);
+    return rank == NULL || strcmp(rank, "0") == 0;
+}
+
+uint32_t tug_settings_node_rank(uint32_t otherwise) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                        "PALS_LOCAL_RANKID", "SLURM_LOCALID", NULL};
+    const char *rank = first_set(names);
+    return rank != NULL && isdigit((unsigned char)rank[0]) ? (uint32_t)strtoul(rank, NULL, 10)
+                                                           : otherwise;
 }

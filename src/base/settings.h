@@ -181,4 +181,8 @@ int tug_settings_unknown(void (*report)(const char *name, void *arg), void *arg)
  * said once a job before MPI runs. */
 bool tug_settings_first_of_job(void);
 
+/* This process's rank among those of the job on its node, as its launcher tells it; otherwise that
+ * one. */
+uint32_t tug_settings_node_rank(uint32_t otherwise);
+
 #endif

@@ -191,6 +191,23 @@ static void test_verbs_port(void **state) {
     }
 }
 
+static void test_node_rank(void **state) {
+    (void)state;
+    static const char *const launchers[] = {"SLURM_LOCALID", "PALS_LOCAL_RANKID", "MPI_LOCALRANKID",
+                                            "OMPI_COMM_WORLD_LOCAL_RANK"};
+    for (unsigned i = 0; i < 4; i++)
+        unsetenv(launchers[i]);
+    assert_int_equal(tug_settings_node_rank(7), 7);
+    setenv("SLURM_LOCALID", "none", 1);
+    assert_int_equal(tug_settings_node_rank(7), 7);
+    for (unsigned i = 0; i < 4; i++) { /* the later ones weigh more */
+        setenv(launchers[i], (const char *const[]){"0", "1", "23", "3"}[i], 1);
+        assert_int_equal(tug_settings_node_rank(7), i == 2 ? 23 : i);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        unsetenv(launchers[i]);
+}
+
 static void test_choices(void **state) {
     (void)state;
     accept("TUGBOAT_PROGRESS", "thread");
@@ -428,6 +445,7 @@ int main(void) {
         CASE(test_switch),
         CASE(test_verbs_device),
         CASE(test_verbs_port),
+        CASE(test_node_rank),
         CASE(test_choices),
         CASE(test_numbers),
         CASE(test_ring_size),

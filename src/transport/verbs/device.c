@@ -32,7 +32,7 @@
 
 void tug_verbs_place_here(struct tug_verbs_place *place, uint32_t node_rank) {
     unsigned node;
-    *place = (struct tug_verbs_place){.node_rank = node_rank,
+    *place = (struct tug_verbs_place){.node_rank = tug_settings_node_rank(node_rank),
                                       .numa_node = getcpu(NULL, &node) == 0 ? (int)node : -1,
                                       .sysfs = "/sys/class/infiniband",
                                       .weigh = tug_sockets_weigh};

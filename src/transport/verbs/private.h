@@ -198,7 +198,8 @@ struct tug_verbs_device {
     unsigned nothers;
 };
 
-/* This process's place, on that rank of its node. */
+/* This process's place. node_rank: in a context, for where the launcher does not tell the rank
+ * among those of the job on this node. */
 void tug_verbs_place_here(struct tug_verbs_place *place, uint32_t node_rank);
 
 /* True, with a sentence in reason (256 bytes): no device that the settings allow has a port that
