@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -195,6 +196,8 @@ enum word {
     READY = 'y',
     SHOW = 's',
     RECEIVE = 'r',
+    PROTECT = 'p',
+    UNPROTECT = 'u',
     TAKE = 't',
     SLEEP = 'z',
     ADD = 'a',
@@ -222,6 +225,13 @@ static void sleep_for_one(const struct end *end, int socket) {
     answer(socket, &found, sizeof found);
 }
 
+/* The page with the memory's first bytes. */
+static void protect(const struct end *end, int rights) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    void *first = (void *)((uintptr_t)end->memory / page * page);
+    need(mprotect(first, page, rights) == 0, "mprotect");
+}
+
 static void add_many(const struct peer *self) {
     uint64_t sum = 0;
     for (int i = 0; i < ADDS; i++)
@@ -245,6 +255,14 @@ static void obey(struct peer *self) {
         case RECEIVE:
             post_receive(end);
             answer(self->socket, "r", 1);
+            break;
+        case PROTECT:
+            protect(end, PROT_NONE);
+            answer(self->socket, "p", 1);
+            break;
+        case UNPROTECT:
+            protect(end, PROT_READ | PROT_WRITE);
+            answer(self->socket, "u", 1);
             break;
         case TAKE:
             found = take_completion(end);
@@ -398,6 +416,22 @@ static void writes_and_reads(void **state) {
     memset(peer->here.memory + MEMORY - 8192, 0, 8192);
     expect(peer, 3, IBV_WC_SUCCESS);
     assert_memory_equal(look_at(peer).memory + 4, "aaaaaaaabbbbbbbb", 16);
+}
+
+/* A card has the pages, and minds no protection of them. */
+static void protected_memory(void **state) {
+    struct peer *peer = &peers[0];
+    (void)state;
+    have(peer, PROTECT);
+    memset(peer->here.memory, 'p', 8);
+    assert_int_equal(post_simple(peer, 1, IBV_WR_RDMA_WRITE, 0, 8, 0), 0);
+    expect(peer, 1, IBV_WC_SUCCESS);
+    assert_int_equal(post_simple(peer, 2, IBV_WR_RDMA_READ, 64, 8, 0), 0);
+    expect(peer, 2, IBV_WC_SUCCESS);
+    assert_memory_equal(peer->here.memory + 64, "pppppppp", 8);
+    assert_int_equal(atomic_at(peer, 8, 3, 0, IBV_WR_ATOMIC_FETCH_AND_ADD), 0);
+    have(peer, UNPROTECT);
+    assert_memory_equal(look_at(peer).memory, "pppppppp\3", 9);
 }
 
 static void only_signalled_requests_report(void **state) {
@@ -748,6 +782,7 @@ static void counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {CASE(writes_and_reads),
+                                       CASE(protected_memory),
                                        CASE(only_signalled_requests_report),
                                        CASE(atomics),
                                        CASE(atomics_of_two_processes),
