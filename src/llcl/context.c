@@ -519,6 +519,7 @@ void tug_context_set_internal(tug_context *context) {
 
 void tug_context_set_with_jobs(tug_context *context) {
     be_internal(context);
+    context->fabric.with_jobs = true;
     tug_engine_serve_with_jobs(&context->service);
 }
 

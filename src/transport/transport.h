@@ -243,6 +243,7 @@ struct tug_fabric {
     _Atomic uint32_t resting;
     _Atomic uint32_t lost;     /* processes to which the way is lost, so far; by the holder */
     _Atomic uint32_t awaiting; /* threads that wait for the end of some operation: none rests */
+    bool with_jobs;  /* peers poll it only while they run jobs: what connects them goes by others */
     bool more_comes; /* the holder is about to post more: a packet with room waits; holder only */
     bool seldom;     /* when it was armed: besides what rings, messages of the host may come that
                         wire rows, seldom: it is polled now and then; holder only */

@@ -131,6 +131,27 @@ void shared_ends(void **state) {
     assert_value(24, 5);
 }
 
+/* A context that the peer does not poll at the moment asks for no connection while another one can.
+ */
+void shared_asks(void **state) {
+    (void)state;
+    struct fake_end end;
+    struct fake *second = fake_add(1, 0), *other = fake_add(1, 1);
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    write_by(second, 1, 8, &end); /* both contexts know that their peer is one process */
+    assert_true(fake_finish(60));
+    for (unsigned context = 0; context < 2; context++) {
+        fakes[FAKE_PROCESSES * context].fabric.with_jobs = context == 1;
+        fakes[FAKE_PROCESSES * context + 1].fabric.with_jobs = context == 1;
+    }
+    second->deaf = other->deaf = true;
+    break_queue_pair(ORIGIN->verbs->pairs[0]->sender);
+    write_by(second, 2, 16, &end);
+    assert_true(fake_finish(20));
+    assert_done(&end, 0);
+    assert_value(16, 2);
+}
+
 /* A bad key in one context: it alone fails, all others of both happen once. */
 void shared_errors(void **state) {
     (void)state;

@@ -177,7 +177,7 @@ bool fake_round(void) {
         messages = message->next;
         fake_queued--;
         fake_acting = message->to;
-        if (message->to->view != NULL)
+        if (message->to->view != NULL && !message->to->deaf)
             tug_transport_verbs.control(message->to->view, message->from, message->data,
                                         message->bytes);
         fake_acting = NULL;

@@ -21,6 +21,7 @@ struct fake {
     struct tug_bell bell;
     struct tug_verbs *verbs;
     struct tug_verbs_view *view;
+    bool deaf;       /* nobody looks at control messages that come for it: they are lost */
     unsigned passed; /* operations that were handed on to the next row, where they end well */
 };
 

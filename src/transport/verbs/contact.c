@@ -67,10 +67,11 @@ bool tug_verbs_contact_is(struct tug_verbs_contact *contact, uint64_t id) {
 }
 
 struct tug_verbs_contact *tug_verbs_contact_open(const struct tug_verbs_pair *pair) {
-    struct tug_verbs_contact *contact = pair->contacts;
-    while (contact != NULL && contact->gone)
-        contact = contact->next;
-    return contact;
+    struct tug_verbs_contact *open = NULL;
+    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
+        if (!contact->gone && (open == NULL || open->view->wire.fabric->with_jobs))
+            open = contact;
+    return open;
 }
 
 /* Each process has one contact of a view at most: with as many as there are pairs, all are this
