@@ -25,9 +25,6 @@ const char *const *tug_mpi_launchers(enum tug_mpi mpi);
 /* The MPI of a launcher, by its file, or by what it says of its version. */
 enum tug_mpi tug_mpi_of_launcher(const char *word);
 
-/* The MPI of a program by the libraries that it needs, with the name of that library. */
-enum tug_mpi tug_mpi_of_program(const char *file, char library[NAME_MAX + 1]);
-
 /* Looks at the words of a command. What is not known stays TUG_MPI_UNKNOWN. */
 void tug_pick_command(int argc, char **argv, struct tug_pick *pick);
 

@@ -52,6 +52,12 @@ for mpi in mpich openmpi; do
         expect "$program.$mpi" 125 "but $work/$program.$mpi is a program of ${title[$mpi]}" \
             env LD_LIBRARY_PATH="$far" "$tugboat" run "${mpiexec[$other]}" "$work/$program.$mpi"
     done
+    # beside a library that is not there
+    echo 'int missing;' | cc -xc -fPIC -shared -o "$work/libmissing.so" -
+    "${mpicc[$mpi]}" -o "$work/lacks.$mpi" "$source" -Wl,--no-as-needed -L"$work" -lmissing || fail "lacks.$mpi is not built"
+    rm "$work/libmissing.so"
+    expect "lacks.$mpi" 125 "but $work/lacks.$mpi is a program of ${title[$mpi]}" \
+        "$tugboat" run "${mpiexec[$other]}" "$work/lacks.$mpi"
     mv "$work/far.$mpi/libdeep.$mpi.so" "$work"
     for program in plain deep; do
         three "$program.$mpi" "${start[@]}" "$work/$program.$mpi"
