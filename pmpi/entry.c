@@ -75,12 +75,11 @@ static void *find_next(const char *mpi_name, const void *host_function, void *sh
     return address == host_function || tug_host_is_ours(address) ? shim : address;
 }
 
-/* In place of what the host does not have. */
 static int lacking(void) {
     return MPI_ERR_OTHER;
 }
 
-static void *or_lacking(void *address) {
+void *tug_or_lacking(void *address) {
     int (*const stub)(void) = lacking;
     return address != NULL ? address : *(void *const *)&stub;
 }
@@ -89,7 +88,7 @@ static void *or_lacking(void *address) {
 static void step_aside(void) {
     char reason[512];
 #define TUG_CALL(Name, parameters, arguments)                                                      \
-    *(void **)&mine.Name = or_lacking(*(void **)&tug_host.Name);
+    *(void **)&mine.Name = tug_or_lacking(*(void **)&tug_host.Name);
 #include "host/calls.def"
     if (tug_settings_load(reason, sizeof(reason)) != 0 || !tug_settings.enabled)
         return;

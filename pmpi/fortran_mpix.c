@@ -98,11 +98,11 @@ static MPI_Datatype *types_in_c(const MPI_Fint *fortran, int n) {
 
 typedef const MPI_Fint integer;
 
-/* One call: its Fortran name, its name, Fortran's parameters, their names, and C's arguments. */
-#define ENTRY(lower, Name, parameters, arguments, in_c)                                            \
+/* One call: its Fortran name, its name, Fortran's parameters, and C's arguments. All four Fortran
+ * names are one function. */
+#define ENTRY(lower, Name, parameters, in_c)                                                       \
     typedef void lower##_init parameters;                                                          \
-    TUG_API lower##_init mpix_##lower##_init_, mpix_##lower##_init__, pmpix_##lower##_init_,       \
-        pmpix_##lower##_init__;                                                                    \
+    TUG_API lower##_init pmpix_##lower##_init_;                                                    \
     void pmpix_##lower##_init_ parameters {                                                        \
         struct type_lists lists = {{NULL, NULL}};                                                  \
         MPI_Request made;                                                                          \
@@ -116,139 +116,51 @@ typedef const MPI_Fint integer;
         if (ierror != NULL)                                                                        \
             *ierror = error;                                                                       \
     }                                                                                              \
-    void mpix_##lower##_init_ parameters {                                                         \
-        pmpix_##lower##_init_ arguments;                                                           \
-    }                                                                                              \
-    void mpix_##lower##_init__ parameters {                                                        \
-        pmpix_##lower##_init_ arguments;                                                           \
-    }                                                                                              \
-    void pmpix_##lower##_init__ parameters {                                                       \
-        pmpix_##lower##_init_ arguments;                                                           \
-    }
+    TUG_API __attribute__((alias("pmpix_" #lower "_init_"))) lower##_init mpix_##lower##_init_,    \
+        mpix_##lower##_init__, pmpix_##lower##_init__;
 
+/* Parameters that calls share, each with what C is given of them. */
 #define LAST integer *comm, integer *info, MPI_Fint *request, MPI_Fint *ierror
 #define LAST_IN_C COMM(comm), INFO(info), &made
+#define REDUCED(count) void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op
+#define REDUCED_IN_C(count) translate(sendbuf), translate(recvbuf), count, TYPE(datatype), OP(op)
+#define SENT void *sendbuf, integer *sendcount, integer *sendtype
+#define SENT_IN_C translate(sendbuf), *sendcount, TYPE(sendtype)
+#define SENT_V void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype
+#define SENT_V_IN_C translate(sendbuf), sendcounts, sdispls, TYPE(sendtype)
+#define RECEIVED void *recvbuf, integer *recvcount, integer *recvtype
+#define RECEIVED_IN_C translate(recvbuf), *recvcount, TYPE(recvtype)
+#define RECEIVED_V void *recvbuf, integer *recvcounts, integer *rdispls, integer *recvtype
+#define RECEIVED_V_IN_C translate(recvbuf), recvcounts, rdispls, TYPE(recvtype)
+#define EACH(place)                                                                                \
+    void *sendbuf, integer *sendcounts, place *sdispls, integer *sendtypes, void *recvbuf,         \
+        integer *recvcounts, place *rdispls, integer *recvtypes
+#define EACH_IN_C(kind)                                                                            \
+    translate(sendbuf), sendcounts, sdispls, TYPES(0, kind, sendtypes), translate(recvbuf),        \
+        recvcounts, rdispls, TYPES(1, kind, recvtypes)
 
+/* clang-format off */
 ENTRY(bcast, Bcast, (void *buffer, integer *count, integer *datatype, integer *root, LAST),
-      (buffer, count, datatype, root, comm, info, request, ierror),
       (translate(buffer), *count, TYPE(datatype), *root, LAST_IN_C))
-ENTRY(barrier, Barrier, (LAST), (comm, info, request, ierror), (LAST_IN_C))
-ENTRY(allreduce, Allreduce,
-      (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, LAST),
-      (sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror),
-      (translate(sendbuf), translate(recvbuf), *count, TYPE(datatype), OP(op), LAST_IN_C))
-ENTRY(reduce, Reduce,
-      (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, integer *root,
-       LAST),
-      (sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror),
-      (translate(sendbuf), translate(recvbuf), *count, TYPE(datatype), OP(op), *root, LAST_IN_C))
-ENTRY(scan, Scan,
-      (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, LAST),
-      (sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror),
-      (translate(sendbuf), translate(recvbuf), *count, TYPE(datatype), OP(op), LAST_IN_C))
-ENTRY(exscan, Exscan,
-      (void *sendbuf, void *recvbuf, integer *count, integer *datatype, integer *op, LAST),
-      (sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror),
-      (translate(sendbuf), translate(recvbuf), *count, TYPE(datatype), OP(op), LAST_IN_C))
-ENTRY(reduce_scatter_block, Reduce_scatter_block,
-      (void *sendbuf, void *recvbuf, integer *recvcount, integer *datatype, integer *op, LAST),
-      (sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror),
-      (translate(sendbuf), translate(recvbuf), *recvcount, TYPE(datatype), OP(op), LAST_IN_C))
-ENTRY(reduce_scatter, Reduce_scatter,
-      (void *sendbuf, void *recvbuf, integer *recvcounts, integer *datatype, integer *op, LAST),
-      (sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror),
-      (translate(sendbuf), translate(recvbuf), recvcounts, TYPE(datatype), OP(op), LAST_IN_C))
-ENTRY(allgather, Allgather,
-      (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount,
-       integer *recvtype, LAST),
-      (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror),
-      (translate(sendbuf), *sendcount, TYPE(sendtype), translate(recvbuf), *recvcount,
-       TYPE(recvtype), LAST_IN_C))
-ENTRY(allgatherv, Allgatherv,
-      (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts,
-       integer *displs, integer *recvtype, LAST),
-      (sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
-       ierror),
-      (translate(sendbuf), *sendcount, TYPE(sendtype), translate(recvbuf), recvcounts, displs,
-       TYPE(recvtype), LAST_IN_C))
-ENTRY(gather, Gather,
-      (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount,
-       integer *recvtype, integer *root, LAST),
-      (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
-       ierror),
-      (translate(sendbuf), *sendcount, TYPE(sendtype), translate(recvbuf), *recvcount,
-       TYPE(recvtype), *root, LAST_IN_C))
-ENTRY(gatherv, Gatherv,
-      (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts,
-       integer *displs, integer *recvtype, integer *root, LAST),
-      (sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, info,
-       request, ierror),
-      (translate(sendbuf), *sendcount, TYPE(sendtype), translate(recvbuf), recvcounts, displs,
-       TYPE(recvtype), *root, LAST_IN_C))
-ENTRY(scatter, Scatter,
-      (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount,
-       integer *recvtype, integer *root, LAST),
-      (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, info, request,
-       ierror),
-      (translate(sendbuf), *sendcount, TYPE(sendtype), translate(recvbuf), *recvcount,
-       TYPE(recvtype), *root, LAST_IN_C))
-ENTRY(scatterv, Scatterv,
-      (void *sendbuf, integer *sendcounts, integer *displs, integer *sendtype, void *recvbuf,
-       integer *recvcount, integer *recvtype, integer *root, LAST),
-      (sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, info,
-       request, ierror),
-      (translate(sendbuf), sendcounts, displs, TYPE(sendtype), translate(recvbuf), *recvcount,
-       TYPE(recvtype), *root, LAST_IN_C))
-ENTRY(alltoall, Alltoall,
-      (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount,
-       integer *recvtype, LAST),
-      (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror),
-      (translate(sendbuf), *sendcount, TYPE(sendtype), translate(recvbuf), *recvcount,
-       TYPE(recvtype), LAST_IN_C))
-ENTRY(alltoallv, Alltoallv,
-      (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf,
-       integer *recvcounts, integer *rdispls, integer *recvtype, LAST),
-      (sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info,
-       request, ierror),
-      (translate(sendbuf), sendcounts, sdispls, TYPE(sendtype), translate(recvbuf), recvcounts,
-       rdispls, TYPE(recvtype), LAST_IN_C))
-ENTRY(alltoallw, Alltoallw,
-      (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtypes, void *recvbuf,
-       integer *recvcounts, integer *rdispls, integer *recvtypes, LAST),
-      (sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info,
-       request, ierror),
-      (translate(sendbuf), sendcounts, sdispls, TYPES(0, ranks_of, sendtypes), translate(recvbuf),
-       recvcounts, rdispls, TYPES(1, ranks_of, recvtypes), LAST_IN_C))
-ENTRY(neighbor_allgather, Neighbor_allgather,
-      (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount,
-       integer *recvtype, LAST),
-      (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror),
-      (translate(sendbuf), *sendcount, TYPE(sendtype), translate(recvbuf), *recvcount,
-       TYPE(recvtype), LAST_IN_C))
-ENTRY(neighbor_allgatherv, Neighbor_allgatherv,
-      (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcounts,
-       integer *displs, integer *recvtype, LAST),
-      (sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, info, request,
-       ierror),
-      (translate(sendbuf), *sendcount, TYPE(sendtype), translate(recvbuf), recvcounts, displs,
-       TYPE(recvtype), LAST_IN_C))
-ENTRY(neighbor_alltoall, Neighbor_alltoall,
-      (void *sendbuf, integer *sendcount, integer *sendtype, void *recvbuf, integer *recvcount,
-       integer *recvtype, LAST),
-      (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror),
-      (translate(sendbuf), *sendcount, TYPE(sendtype), translate(recvbuf), *recvcount,
-       TYPE(recvtype), LAST_IN_C))
-ENTRY(neighbor_alltoallv, Neighbor_alltoallv,
-      (void *sendbuf, integer *sendcounts, integer *sdispls, integer *sendtype, void *recvbuf,
-       integer *recvcounts, integer *rdispls, integer *recvtype, LAST),
-      (sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, info,
-       request, ierror),
-      (translate(sendbuf), sendcounts, sdispls, TYPE(sendtype), translate(recvbuf), recvcounts,
-       rdispls, TYPE(recvtype), LAST_IN_C))
-ENTRY(neighbor_alltoallw, Neighbor_alltoallw,
-      (void *sendbuf, integer *sendcounts, const MPI_Aint *sdispls, integer *sendtypes,
-       void *recvbuf, integer *recvcounts, const MPI_Aint *rdispls, integer *recvtypes, LAST),
-      (sendbuf, sendcounts, sdispls, sendtypes, recvbuf, recvcounts, rdispls, recvtypes, comm, info,
-       request, ierror),
-      (translate(sendbuf), sendcounts, sdispls, TYPES(0, neighbours_of, sendtypes),
-       translate(recvbuf), recvcounts, rdispls, TYPES(1, neighbours_of, recvtypes), LAST_IN_C))
+ENTRY(barrier, Barrier, (LAST), (LAST_IN_C))
+ENTRY(allreduce, Allreduce, (REDUCED(count), LAST), (REDUCED_IN_C(*count), LAST_IN_C))
+ENTRY(reduce, Reduce, (REDUCED(count), integer *root, LAST), (REDUCED_IN_C(*count), *root, LAST_IN_C))
+ENTRY(scan, Scan, (REDUCED(count), LAST), (REDUCED_IN_C(*count), LAST_IN_C))
+ENTRY(exscan, Exscan, (REDUCED(count), LAST), (REDUCED_IN_C(*count), LAST_IN_C))
+ENTRY(reduce_scatter_block, Reduce_scatter_block, (REDUCED(count), LAST), (REDUCED_IN_C(*count), LAST_IN_C))
+ENTRY(reduce_scatter, Reduce_scatter, (REDUCED(counts), LAST), (REDUCED_IN_C(counts), LAST_IN_C))
+ENTRY(allgather, Allgather, (SENT, RECEIVED, LAST), (SENT_IN_C, RECEIVED_IN_C, LAST_IN_C))
+ENTRY(allgatherv, Allgatherv, (SENT, RECEIVED_V, LAST), (SENT_IN_C, RECEIVED_V_IN_C, LAST_IN_C))
+ENTRY(gather, Gather, (SENT, RECEIVED, integer *root, LAST), (SENT_IN_C, RECEIVED_IN_C, *root, LAST_IN_C))
+ENTRY(gatherv, Gatherv, (SENT, RECEIVED_V, integer *root, LAST), (SENT_IN_C, RECEIVED_V_IN_C, *root, LAST_IN_C))
+ENTRY(scatter, Scatter, (SENT, RECEIVED, integer *root, LAST), (SENT_IN_C, RECEIVED_IN_C, *root, LAST_IN_C))
+ENTRY(scatterv, Scatterv, (SENT_V, RECEIVED, integer *root, LAST), (SENT_V_IN_C, RECEIVED_IN_C, *root, LAST_IN_C))
+ENTRY(alltoall, Alltoall, (SENT, RECEIVED, LAST), (SENT_IN_C, RECEIVED_IN_C, LAST_IN_C))
+ENTRY(alltoallv, Alltoallv, (SENT_V, RECEIVED_V, LAST), (SENT_V_IN_C, RECEIVED_V_IN_C, LAST_IN_C))
+ENTRY(alltoallw, Alltoallw, (EACH(integer), LAST), (EACH_IN_C(ranks_of), LAST_IN_C))
+ENTRY(neighbor_allgather, Neighbor_allgather, (SENT, RECEIVED, LAST), (SENT_IN_C, RECEIVED_IN_C, LAST_IN_C))
+ENTRY(neighbor_allgatherv, Neighbor_allgatherv, (SENT, RECEIVED_V, LAST), (SENT_IN_C, RECEIVED_V_IN_C, LAST_IN_C))
+ENTRY(neighbor_alltoall, Neighbor_alltoall, (SENT, RECEIVED, LAST), (SENT_IN_C, RECEIVED_IN_C, LAST_IN_C))
+ENTRY(neighbor_alltoallv, Neighbor_alltoallv, (SENT_V, RECEIVED_V, LAST), (SENT_V_IN_C, RECEIVED_V_IN_C, LAST_IN_C))
+ENTRY(neighbor_alltoallw, Neighbor_alltoallw, (EACH(const MPI_Aint), LAST), (EACH_IN_C(neighbours_of), LAST_IN_C))
+/* clang-format on */

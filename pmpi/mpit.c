@@ -49,38 +49,38 @@ static int class_of(int counter) {
 
 /* ---- numbers ---- */
 
-/* A kind of variables: of ours there are `count`, from number `first` on. */
+enum kind { SETTINGS, COUNTERS };
+
+/* Of ours there are `count`, from number `first` on. */
 struct range {
     int first, count; /* first: -1 until a tool has asked */
 };
 
-static struct range settings_range = {.first = -1}, counters_range = {.first = -1};
+static struct range ranges[] = {[SETTINGS] = {.first = -1}, [COUNTERS] = {.first = -1}};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The range of ours; `host_count` is how many the host has. */
-static struct range settle(struct range *range, int host_count, int count) {
+/* The range of ours, and how many the host has. Fails as the host does, without an interface that
+ * was initialised for one. */
+static int find_range(enum kind kind, struct range *range, int *host_count) {
+    tug_settings_load(NULL, 0);
+    const int error = kind == SETTINGS ? tug_host.T_cvar_get_num(host_count)
+                                       : tug_host.T_pvar_get_num(host_count);
+    if (error != MPI_SUCCESS)
+        return error;
+    const int count = kind == SETTINGS ? nsettings() : TUG_STAT_COUNT;
     pthread_mutex_lock(&lock);
-    if (range->first < 0)
-        *range = (struct range){host_count, count};
-    const struct range settled = *range;
+    if (ranges[kind].first < 0)
+        ranges[kind] = (struct range){*host_count, tug_settings.enabled ? count : 0};
+    *range = ranges[kind];
     pthread_mutex_unlock(&lock);
-    return settled;
+    return MPI_SUCCESS;
 }
 
-/* Fails as the host does, without an interface that was initialised for one. */
-static int find_settings(struct range *range, int *host_count) {
-    tug_settings_load(NULL, 0);
-    const int error = tug_host.T_cvar_get_num(host_count);
+static int count_all(enum kind kind, int *count) {
+    struct range range;
+    const int error = find_range(kind, &range, count);
     if (error == MPI_SUCCESS)
-        *range = settle(&settings_range, *host_count, tug_settings.enabled ? nsettings() : 0);
-    return error;
-}
-
-static int find_counters(struct range *range, int *host_count) {
-    tug_settings_load(NULL, 0);
-    const int error = tug_host.T_pvar_get_num(host_count);
-    if (error == MPI_SUCCESS)
-        *range = settle(&counters_range, *host_count, tug_settings.enabled ? TUG_STAT_COUNT : 0);
+        *count += range.count;
     return error;
 }
 
@@ -101,17 +101,14 @@ static int from_host(const struct range *range, int index) {
 
 static char setting_handles[SETTINGS_MOST], counter_handles[TUG_STAT_COUNT];
 
-static int handle_number(const void *handle, const char *table, size_t size) {
-    const uintptr_t at = (uintptr_t)handle - (uintptr_t)table;
-    return at < size ? (int)at : -1;
-}
-
 static int setting_of(MPI_T_cvar_handle handle) {
-    return handle_number(handle, setting_handles, sizeof(setting_handles));
+    const uintptr_t at = (uintptr_t)handle - (uintptr_t)setting_handles;
+    return at < SETTINGS_MOST ? (int)at : -1;
 }
 
 static int counter_of(MPI_T_pvar_handle handle) {
-    return handle_number(handle, counter_handles, sizeof(counter_handles));
+    const uintptr_t at = (uintptr_t)handle - (uintptr_t)counter_handles;
+    return at < TUG_STAT_COUNT ? (int)at : -1;
 }
 
 /* A string as MPI_T hands it out: cut to *length with its end; *length becomes what it takes. */
@@ -132,11 +129,7 @@ static void give_text(const char *text, char *to, int *length) {
 /* ---- control variables ---- */
 
 int tug_shim_T_cvar_get_num(int *num_cvar) {
-    struct range range;
-    const int error = find_settings(&range, num_cvar);
-    if (error == MPI_SUCCESS)
-        *num_cvar += range.count;
-    return error;
+    return count_all(SETTINGS, num_cvar);
 }
 
 int tug_shim_T_cvar_get_info(int cvar_index, char *name, int *name_len, int *verbosity,
@@ -145,7 +138,7 @@ int tug_shim_T_cvar_get_info(int cvar_index, char *name, int *name_len, int *ver
     struct range range;
     struct tug_setting_row row;
     int host_count;
-    const int error = find_settings(&range, &host_count);
+    const int error = find_range(SETTINGS, &range, &host_count);
     if (error != MPI_SUCCESS)
         return error;
     const int number = ours(&range, cvar_index);
@@ -167,7 +160,7 @@ int tug_shim_T_cvar_get_index(const char *name, int *cvar_index) {
     struct range range;
     struct tug_setting_row row;
     int host_count;
-    int error = find_settings(&range, &host_count);
+    int error = find_range(SETTINGS, &range, &host_count);
     if (error != MPI_SUCCESS || name == NULL || cvar_index == NULL)
         return error != MPI_SUCCESS ? error : tug_host.T_cvar_get_index(name, cvar_index);
     for (int i = 0; i < range.count && tug_settings_row((size_t)i, &row); i++) {
@@ -187,7 +180,7 @@ int tug_shim_T_cvar_handle_alloc(int cvar_index, void *obj_handle, MPI_T_cvar_ha
     struct range range;
     struct tug_setting_row row;
     int host_count;
-    const int error = find_settings(&range, &host_count);
+    const int error = find_range(SETTINGS, &range, &host_count);
     if (error != MPI_SUCCESS)
         return error;
     const int number = ours(&range, cvar_index);
@@ -226,11 +219,7 @@ int tug_shim_T_cvar_write(MPI_T_cvar_handle handle, const void *buf) {
 /* ---- performance variables ---- */
 
 int tug_shim_T_pvar_get_num(int *num_pvar) {
-    struct range range;
-    const int error = find_counters(&range, num_pvar);
-    if (error == MPI_SUCCESS)
-        *num_pvar += range.count;
-    return error;
+    return count_all(COUNTERS, num_pvar);
 }
 
 int tug_shim_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *verbosity,
@@ -239,7 +228,7 @@ int tug_shim_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *ver
                              int *atomic) {
     struct range range;
     int host_count;
-    const int error = find_counters(&range, &host_count);
+    const int error = find_range(COUNTERS, &range, &host_count);
     if (error != MPI_SUCCESS)
         return error;
     const int number = ours(&range, pvar_index);
@@ -263,7 +252,7 @@ int tug_shim_T_pvar_get_info(int pvar_index, char *name, int *name_len, int *ver
 int tug_shim_T_pvar_get_index(const char *name, int var_class, int *pvar_index) {
     struct range range;
     int host_count;
-    int error = find_counters(&range, &host_count);
+    int error = find_range(COUNTERS, &range, &host_count);
     if (error != MPI_SUCCESS || name == NULL || pvar_index == NULL)
         return error != MPI_SUCCESS ? error
                                     : tug_host.T_pvar_get_index(name, var_class, pvar_index);
@@ -283,7 +272,7 @@ int tug_shim_T_pvar_handle_alloc(MPI_T_pvar_session session, int pvar_index, voi
                                  MPI_T_pvar_handle *handle, int *count) {
     struct range range;
     int host_count;
-    const int error = find_counters(&range, &host_count);
+    const int error = find_range(COUNTERS, &range, &host_count);
     if (error != MPI_SUCCESS)
         return error;
     const int number = ours(&range, pvar_index);
@@ -307,16 +296,6 @@ int tug_shim_T_pvar_handle_free(MPI_T_pvar_session session, MPI_T_pvar_handle *h
     return MPI_SUCCESS;
 }
 
-int tug_shim_T_pvar_start(MPI_T_pvar_session session, MPI_T_pvar_handle handle) {
-    return counter_of(handle) < 0 ? tug_host.T_pvar_start(session, handle)
-                                  : MPI_T_ERR_PVAR_NO_STARTSTOP;
-}
-
-int tug_shim_T_pvar_stop(MPI_T_pvar_session session, MPI_T_pvar_handle handle) {
-    return counter_of(handle) < 0 ? tug_host.T_pvar_stop(session, handle)
-                                  : MPI_T_ERR_PVAR_NO_STARTSTOP;
-}
-
 int tug_shim_T_pvar_read(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void *buf) {
     const int number = counter_of(handle);
     if (number < 0)
@@ -328,51 +307,40 @@ int tug_shim_T_pvar_read(MPI_T_pvar_session session, MPI_T_pvar_handle handle, v
     return MPI_SUCCESS;
 }
 
-int tug_shim_T_pvar_write(MPI_T_pvar_session session, MPI_T_pvar_handle handle, const void *buf) {
-    return counter_of(handle) < 0 ? tug_host.T_pvar_write(session, handle, buf)
-                                  : MPI_T_ERR_PVAR_NO_WRITE;
-}
-
-int tug_shim_T_pvar_reset(MPI_T_pvar_session session, MPI_T_pvar_handle handle) {
-    return counter_of(handle) < 0 ? tug_host.T_pvar_reset(session, handle)
-                                  : MPI_T_ERR_PVAR_NO_WRITE;
-}
-
-int tug_shim_T_pvar_readreset(MPI_T_pvar_session session, MPI_T_pvar_handle handle, void *buf) {
-    return counter_of(handle) < 0 ? tug_host.T_pvar_readreset(session, handle, buf)
-                                  : MPI_T_ERR_PVAR_NO_WRITE;
-}
+/* What cannot be done to a counter of ours. */
+#define REFUSE(call, error, parameters, arguments)                                                 \
+    int tug_shim_T_pvar_##call parameters {                                                        \
+        return counter_of(handle) < 0 ? tug_host.T_pvar_##call arguments : error;                  \
+    }
+#define OF_HANDLE MPI_T_pvar_session session, MPI_T_pvar_handle handle
+REFUSE(start, MPI_T_ERR_PVAR_NO_STARTSTOP, (OF_HANDLE), (session, handle))
+REFUSE(stop, MPI_T_ERR_PVAR_NO_STARTSTOP, (OF_HANDLE), (session, handle))
+REFUSE(reset, MPI_T_ERR_PVAR_NO_WRITE, (OF_HANDLE), (session, handle))
+REFUSE(write, MPI_T_ERR_PVAR_NO_WRITE, (OF_HANDLE, const void *buf), (session, handle, buf))
+REFUSE(readreset, MPI_T_ERR_PVAR_NO_WRITE, (OF_HANDLE, void *buf), (session, handle, buf))
 
 /* ---- categories ---- */
 
 /* What the host has put into a list of so much room has our numbers from now on. */
-static void renumber(const struct range *range, int n, int room, int indices[]) {
-    for (int i = 0; i < n && i < room; i++)
-        indices[i] = from_host(range, indices[i]);
+static int renumber(enum kind kind, int error, int cat_index, int room, int indices[]) {
+    struct range range;
+    int host_count, n[2] = {0, 0};
+    if (error == MPI_SUCCESS)
+        error = find_range(kind, &range, &host_count);
+    if (error == MPI_SUCCESS && indices != NULL)
+        error = tug_host.T_category_get_info(cat_index, NULL, NULL, NULL, NULL, &n[SETTINGS],
+                                             &n[COUNTERS], NULL);
+    for (int i = 0; error == MPI_SUCCESS && i < n[kind] && i < room; i++)
+        indices[i] = from_host(&range, indices[i]);
+    return error;
 }
 
 int tug_shim_T_category_get_cvars(int cat_index, int len, int indices[]) {
-    struct range range;
-    int host_count, n = 0;
-    int error = find_settings(&range, &host_count);
-    if (error == MPI_SUCCESS)
-        error = tug_host.T_category_get_cvars(cat_index, len, indices);
-    if (error == MPI_SUCCESS && indices != NULL)
-        error = tug_host.T_category_get_info(cat_index, NULL, NULL, NULL, NULL, &n, NULL, NULL);
-    if (error == MPI_SUCCESS)
-        renumber(&range, n, len, indices);
-    return error;
+    return renumber(SETTINGS, tug_host.T_category_get_cvars(cat_index, len, indices), cat_index,
+                    len, indices);
 }
 
 int tug_shim_T_category_get_pvars(int cat_index, int len, int indices[]) {
-    struct range range;
-    int host_count, n = 0;
-    int error = find_counters(&range, &host_count);
-    if (error == MPI_SUCCESS)
-        error = tug_host.T_category_get_pvars(cat_index, len, indices);
-    if (error == MPI_SUCCESS && indices != NULL)
-        error = tug_host.T_category_get_info(cat_index, NULL, NULL, NULL, NULL, NULL, &n, NULL);
-    if (error == MPI_SUCCESS)
-        renumber(&range, n, len, indices);
-    return error;
+    return renumber(COUNTERS, tug_host.T_category_get_pvars(cat_index, len, indices), cat_index,
+                    len, indices);
 }

@@ -10,59 +10,39 @@
 #include "host/host.h"
 #include "pmpi/shim.h"
 
-/* Includes the rows of persistent collectives as TUG_MPIX(Name, parameters, arguments). */
-#define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
-    TUG_MPIX(Name, parameters, arguments)
-#define TUG_MPIX(Name, parameters, arguments) int(*Name) parameters;
+#define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments) int(*Name) parameters;
 struct mpix_table {
 #include "host/calls.def"
 };
-#undef TUG_MPIX
 
-#define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
-    TUG_MPIX(Name, parameters, arguments)
-#define TUG_MPIX(Name, parameters, arguments) .Name = tug_shim_##Name,
+#define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments) .Name = tug_shim_##Name,
 static struct mpix_table mine = {
 #include "host/calls.def"
 };
-#undef TUG_MPIX
 
-#define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
-    TUG_MPIX(Name, parameters, arguments)
-#define TUG_MPIX(Name, parameters, arguments) .Name = tug_shim_##Name,
+#define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments) .Name = tug_shim_##Name,
 static struct mpix_table next = {
 #include "host/calls.def"
 };
-#undef TUG_MPIX
-
-static int lacking(void) {
-    return MPI_ERR_OTHER;
-}
 
 static void resolve(void **ours, void **first, bool step_aside, const char *extension,
                     const char *profiled, const char *standard) {
-    int (*const stub)(void) = lacking;
     void *host = tug_host_find(profiled), *tool = dlsym(RTLD_NEXT, extension);
     if (step_aside) {
         host = host != NULL ? host : tug_host_find(standard);
-        *ours = host != NULL ? host : *(void *const *)&stub;
+        *ours = tug_or_lacking(host);
     }
     *first = tool == host || tug_host_is_ours(tool) ? *ours : tool;
 }
 
 void tug_mpix_resolve(bool step_aside) {
 #define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
-    TUG_MPIX(Name, parameters, arguments)
-#define TUG_MPIX(Name, parameters, arguments)                                                      \
     resolve((void **)&mine.Name, (void **)&next.Name, step_aside, "MPIX_" #Name, "PMPIX_" #Name,   \
             "PMPI_" #Name);
 #include "host/calls.def"
-#undef TUG_MPIX
 }
 
 #define TUG_CALL_COLLECTIVE_INIT(KIND, Name, parameters, arguments)                                \
-    TUG_MPIX(Name, parameters, arguments)
-#define TUG_MPIX(Name, parameters, arguments)                                                      \
     int MPIX_##Name parameters {                                                                   \
         return next.Name arguments;                                                                \
     }                                                                                              \

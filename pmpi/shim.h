@@ -18,6 +18,9 @@ int tug_shim_helped(int error, const int *found);
 /* Finds the host and what the entries lead to. False: no host. Any thread. */
 bool tug_entries_resolve(void);
 
+/* The address, or in place of what the host does not have a function that returns MPI_ERR_OTHER. */
+void *tug_or_lacking(void *address);
+
 /* Finds what the MPIX_ calls lead to. step_aside: to the host's, where it has them, since it is not
  * the one we are built for. Before any is made. */
 void tug_mpix_resolve(bool step_aside);
