@@ -29,7 +29,6 @@ struct number_rule {
 
 struct setting {
     const char *name;
-    const char *type;
     const char *initial;
     const char *range;
     const char *help;
@@ -68,14 +67,12 @@ static const char *const phases_choices[] = {"auto", "relay", "two-phase", "one-
 
 static const struct setting settings[] = {
     {.name = "TUGBOAT",
-     .type = "switch",
      .initial = "on",
      .range = "on, off",
      .help = "off: every call goes to the host MPI, as without the library",
      .parse = parse_switch,
      .field = &tug_settings.enabled},
     {.name = "TUGBOAT_PROGRESS",
-     .type = "choice",
      .initial = "auto",
      .range = "auto, thread, caller",
      .help =
@@ -85,7 +82,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.progress,
      .choices = progress_choices},
     {.name = "TUGBOAT_THREADS",
-     .type = "choice",
      .initial = "auto",
      .range = "auto, multiple",
      .help = "the host MPI's thread level. auto: the level that the program asks for, if no object "
@@ -96,7 +92,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.threads,
      .choices = threads_choices},
     {.name = "TUGBOAT_AFFINITY",
-     .type = "CPU list",
      .initial = "auto",
      .range = "auto, none, or CPUs such as 0,2-3",
      .help = "the CPUs on which the offload thread may run. none: those of the thread that starts "
@@ -104,7 +99,6 @@ static const struct setting settings[] = {
      .parse = parse_affinity,
      .field = &tug_settings.affinity},
     {.name = "TUGBOAT_SPIN_US",
-     .type = "number",
      .initial = "5",
      .range = "0 to 10000",
      .help = "microseconds that a waiting thread spins before it yields its core and then sleeps",
@@ -112,7 +106,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.spin_us,
      .number = {.least = 0, .most = 10000}},
     {.name = "TUGBOAT_WAIT",
-     .type = "choice",
      .initial = "auto",
      .range = "auto, polite, native",
      .help = "how the host's blocking calls wait. polite: they give the core away. native: they "
@@ -122,7 +115,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.wait,
      .choices = wait_choices},
     {.name = "TUGBOAT_RING_SIZE",
-     .type = "number",
      .initial = "1024",
      .range = "a power of two, 16 to 1048576",
      .help = "number of commands that can wait for the engine",
@@ -130,7 +122,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.ring_size,
      .number = {.least = 16, .most = 1048576, .power_of_two = true}},
     {.name = "TUGBOAT_RMA",
-     .type = "choice",
      .initial = "auto",
      .range = "auto, packet, native, off",
      .help = "how windows are served. auto: by direct access if all their ranks have mapped the "
@@ -140,7 +131,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.rma,
      .choices = rma_choices},
     {.name = "TUGBOAT_ARRAY_MOVES",
-     .type = "switch",
      .initial = "off",
      .range = "on, off",
      .help = "on: pages of global arrays move to the processes on other nodes that use them, when "
@@ -148,7 +138,6 @@ static const struct setting settings[] = {
      .parse = parse_switch,
      .field = &tug_settings.array_moves},
     {.name = "TUGBOAT_PARTITIONED",
-     .type = "switch",
      .initial = "on",
      .range = "on, off",
      .help = "on: partitioned communication between two ranks goes without the host's "
@@ -156,7 +145,6 @@ static const struct setting settings[] = {
      .parse = parse_switch,
      .field = &tug_settings.partitioned},
     {.name = "TUGBOAT_TRANSPORTS",
-     .type = "list",
      .initial = TRANSPORTS_INITIAL,
      .range = "one or more of self, mapped, cma, shm, verbs, ofi, tcp, mpi, with commas between",
      .help = "the ways that LLCL may take to another process. mpi also carries the connection "
@@ -165,7 +153,6 @@ static const struct setting settings[] = {
      .parse = parse_transports,
      .field = &tug_settings.transports},
     {.name = "TUGBOAT_PROOF",
-     .type = "choice",
      .initial = "auto",
      .range = "auto, required, off",
      .help =
@@ -177,7 +164,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.proof,
      .choices = proof_choices},
     {.name = "TUGBOAT_PEER_TIMEOUT",
-     .type = "number",
      .initial = "60",
      .range = "1 to 86400",
      .help = "seconds without any sign of a peer over tcp after which it is lost, and operations "
@@ -186,7 +172,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.peer_timeout_s,
      .number = {.least = 1, .most = 86400}},
     {.name = "TUGBOAT_OPERATIONS",
-     .type = "number",
      .initial = "4096",
      .range = "a power of two, 16 to 1048576",
      .help = "number of operations of an LLCL context that can be outstanding",
@@ -194,7 +179,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.operations,
      .number = {.least = 16, .most = 1048576, .power_of_two = true}},
     {.name = "TUGBOAT_AGGREGATE",
-     .type = "switch",
      .initial = "on",
      .range = "on, off",
      .help =
@@ -202,7 +186,6 @@ static const struct setting settings[] = {
      .parse = parse_switch,
      .field = &tug_settings.aggregate},
     {.name = "TUGBOAT_ACP_STARTER",
-     .type = "size",
      .initial = "64K",
      .range = "1K to 1024M",
      .help = "bytes of ACP's starter memory on every rank",
@@ -210,7 +193,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.acp_starter_bytes,
      .number = {.least = 1024, .most = 1 << 30, .unit_suffix = true}},
     {.name = "TUGBOAT_ACP_EXCHANGE",
-     .type = "switch",
      .initial = "off",
      .range = "on, off",
      .help = "on: acp_init() gives the keys of all starter memory to all ranks, so that the first "
@@ -219,7 +201,6 @@ static const struct setting settings[] = {
      .parse = parse_switch,
      .field = &tug_settings.acp_exchange_keys},
     {.name = "TUGBOAT_STATS",
-     .type = "output",
      .initial = "0",
      .range = "0, 1, or a file name ending in .json",
      .help = "1: rank 0 prints one block of counters when MPI is finalised. A file name: the "
@@ -227,7 +208,6 @@ static const struct setting settings[] = {
      .parse = parse_stats,
      .field = &tug_settings.stats},
     {.name = "TUGBOAT_TRACE",
-     .type = "file",
      .initial = "none",
      .range = "none, or a file name ending in .json",
      .help =
@@ -237,7 +217,6 @@ static const struct setting settings[] = {
      .parse = parse_trace,
      .field = &tug_settings.trace},
     {.name = "TUGBOAT_VERBOSE",
-     .type = "choice",
      .initial = "warn",
      .range = "quiet, warn, info, debug",
      .help = "how much the library prints on standard error",
@@ -245,7 +224,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.verbose,
      .choices = verbose_choices},
     {.name = "TUGBOAT_SEGMENT",
-     .type = "size",
      .initial = "0",
      .range = "0 (chosen for you), or 4K to 4M",
      .help = "bytes in a segment of a persistent broadcast; K and M are powers of 1024",
@@ -253,7 +231,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.segment_bytes,
      .number = {.least = 4096, .most = 4194304, .unit_suffix = true, .zero_too = true}},
     {.name = "TUGBOAT_COLLECTIVES",
-     .type = "choice",
      .initial = "auto",
      .range = "off, auto, on",
      .help = "blocking collectives that repeat (MPI_Barrier, Bcast, Reduce, Allreduce, Allgather, "
@@ -266,7 +243,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.collectives,
      .choices = collectives_choices},
     {.name = "TUGBOAT_PIPELINES",
-     .type = "choice",
      .initial = "auto",
      .range = "auto, chain, binomial, trinary",
      .help = "how a persistent broadcast goes from node to node. auto: the way that the model "
@@ -275,7 +251,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.pipelines,
      .choices = pipelines_choices},
     {.name = "TUGBOAT_PHASES",
-     .type = "choice",
      .initial = "auto",
      .range = "auto, relay, two-phase, one-engine",
      .help = "how a persistent broadcast goes from one rank of a node to the others. relay: each "
@@ -287,7 +262,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.phases,
      .choices = phases_choices},
     {.name = "TUGBOAT_TORUS",
-     .type = "torus",
      .initial = "none",
      .range = "none, auto, or the nodes along two to six axes such as 4x3x2",
      .help =
@@ -298,14 +272,12 @@ static const struct setting settings[] = {
      .parse = parse_torus,
      .field = tug_settings.torus},
     {.name = "TUGBOAT_TUNING",
-     .type = "file",
      .initial = "none",
      .range = "none (a short measurement when it is needed), or a file of tugboat calibrate",
      .help = "measured parameters of this machine, for the model that chooses how to broadcast",
      .parse = parse_tuning,
      .field = &tug_settings.tuning},
     {.name = "TUGBOAT_VERBS_DEVICE",
-     .type = "device",
      .initial = "auto",
      .range = "auto, or devices such as mlx5_0, or ports such as mlx5_0:1, with commas between",
      .help =
@@ -315,7 +287,6 @@ static const struct setting settings[] = {
      .parse = parse_device,
      .field = &tug_settings.verbs_device},
     {.name = "TUGBOAT_VERBS_PAIRS",
-     .type = "number",
      .initial = "1024",
      .range = "1 to 1048576",
      .help = "connections by verbs that a process keeps in each direction; beyond that the least "
@@ -324,7 +295,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.verbs_pairs,
      .number = {.least = 1, .most = 1048576}},
     {.name = "TUGBOAT_VERBS_PORT",
-     .type = "fields",
      .initial = "auto",
      .range = "auto, or with commas between: gid=0 to 255, pkey=1 to 0xffff, sl=0 to 15, "
               "tc=0 to 255, path=0 to 127, mtu=256 to 4096, relaxed=0 or 1",
@@ -338,7 +308,6 @@ static const struct setting settings[] = {
      .parse = parse_port,
      .field = tug_settings.verbs_port},
     {.name = "TUGBOAT_VERBS_RAILS",
-     .type = "number",
      .initial = "4",
      .range = "1 to 4",
      .help =
@@ -349,7 +318,6 @@ static const struct setting settings[] = {
      .field = &tug_settings.verbs_rails,
      .number = {.least = 1, .most = 4}},
     {.name = "TUGBOAT_VERBS_TIMEOUT",
-     .type = "number",
      .initial = "500",
      .range = "1 to 60000",
      .help =
@@ -724,15 +692,6 @@ void tug_settings_print(FILE *out) {
     for (size_t i = 0; tug_settings_row(i, &row); i++)
         fprintf(out, "  %-18s %-10s (%s; %s)\n      %s\n", row.name, row.value,
                 row.from_environment ? "environment" : "default", row.range, row.help);
-}
-
-void tug_settings_print_markdown(FILE *out) {
-    fprintf(out, "| setting | type | default | allowed | meaning |\n|---|---|---|---|---|\n");
-    for (size_t i = 0; i < COUNT_OF(settings); i++) {
-        const struct setting *setting = &settings[i];
-        fprintf(out, "| `%s` | %s | `%s` | %s | %s |\n", setting->name, setting->type,
-                setting->initial, setting->range, setting->help);
-    }
 }
 
 int tug_settings_unknown(void (*report)(const char *name, void *arg), void *arg) {

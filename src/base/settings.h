@@ -162,9 +162,6 @@ void tug_settings_reset(void);
 /* The table with values and sources, for people. Loads first if nobody has. */
 void tug_settings_print(FILE *out);
 
-/* The table without values, as docs/settings.md shows it. */
-void tug_settings_print_markdown(FILE *out);
-
 /* One row with its value in effect; the strings live as long as the process. Loads first if nobody
  * has. False: there is no row of that number. */
 struct tug_setting_row {

@@ -21,11 +21,6 @@ static inline bool tug_is_staged(const struct tug_staged *staged) {
     return staged->array.address != NULL;
 }
 
-/* What CPUs can load and store. */
-static inline const struct tug_data *tug_staged_used(const struct tug_staged *staged) {
-    return tug_is_staged(staged) ? &staged->array : &staged->data;
-}
-
 /* Replaces data that lie in a device, and reads them if `reads`. What is no valid description is
  * left as it is, for others to refuse. comm: any, with MPI_ERRORS_RETURN. An error class:
  * MPI_ERR_NO_MEM, or MPI_ERR_BUFFER (the runtime refuses). To be released in any case. */

@@ -36,18 +36,14 @@ struct tug_node_memory {
     struct tug_tray tray;
 };
 
-/* Has a thread of that process looked in the last `ns`, and has not gone to sleep since? A hint. */
+/* Has a thread of that process looked in the last `ns`, and has not gone to sleep since? With 0:
+ * does one look at this moment, as it waits or is in and out? Then a packet will be seen at once,
+ * or when the thread is next given a core; else not before it is woken, or ends what it computes. A
+ * hint: one who is stopped or killed in a wait is believed for 10 us more, one who has left the
+ * library for 4 us. */
 static inline bool tug_node_page_served_within(const struct tug_node_page *page, uint64_t ns) {
     const uint64_t until = atomic_load_explicit(&page->looks_until, memory_order_relaxed);
     return until != 0 && until + ns > tug_clock_ns();
-}
-
-/* Does a thread of that process look at this moment, as it waits or is in and out? Then a packet
- * will be seen at once, or when the thread is next given a core. False: not before it is woken, or
- * ends what it computes. A hint: it may have changed when this returns, one who is stopped or
- * killed in a wait is believed for 10 us more, one who has left the library for 4 us. */
-static inline bool tug_node_page_served(const struct tug_node_page *page) {
-    return tug_node_page_served_within(page, 0);
 }
 
 /* This process's, made at the first call, and where it is for others. NULL: no such memory can be

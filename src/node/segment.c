@@ -112,10 +112,6 @@ static bool make(MPI_Comm node_comm, size_t bytes, size_t real, struct tug_segme
     return tug_shm_populate(part->base, real, "LLCL");
 }
 
-int tug_segment_make(MPI_Comm all, MPI_Comm node_comm, size_t bytes, struct tug_segment *segment) {
-    return tug_segment_reserve(all, node_comm, bytes, bytes, segment);
-}
-
 int tug_segment_reserve(MPI_Comm all, MPI_Comm node_comm, size_t bytes, size_t real,
                         struct tug_segment *segment) {
     *segment = (struct tug_segment){.win = MPI_WIN_NULL};

@@ -22,13 +22,10 @@ struct tug_segment {
     struct tug_segment_part *parts; /* [node size] */
 };
 
-/* A zeroed segment; this process's part has `bytes` bytes. all: the communicator of those who must
- * agree; node_comm: the processes of this node. 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI, the same on all
- * of `all`. */
-int tug_segment_make(MPI_Comm all, MPI_Comm node_comm, size_t bytes, struct tug_segment *segment);
-
-/* The same, but only the first `real` bytes of the part are zeroed and made real. The caller does
- * so with the others before it uses them. */
+/* A segment; this process's part has `bytes` bytes, of which the first `real` are zeroed and made
+ * real. The caller does so with the others before it uses them. all: the communicator of the
+ * processes that must agree; node_comm: the processes of this node. 0, TUG_ERR_NO_MEMORY,
+ * TUG_ERR_MPI, the same on all of `all`. */
 int tug_segment_reserve(MPI_Comm all, MPI_Comm node_comm, size_t bytes, size_t real,
                         struct tug_segment *segment);
 

@@ -147,12 +147,6 @@ static inline uint64_t tug_descriptor_at(const struct tug_descriptor *descriptor
     return descriptor->segment != 0 && left > descriptor->segment ? descriptor->segment : left;
 }
 
-/* 0, or TUG_ERR_INVALID with the reason in `why`, for a schedule that could not run by itself:
- * steps to queues that do not exist, places outside of their areas, positions beyond passes, more
- * steps than segments, a queue that can never end. */
-int tug_schedule_check(const struct tug_schedule *schedule, uint64_t input, uint64_t output,
-                       char why[128]);
-
 /* For people: one line a descriptor, queues one after another. */
 void tug_schedule_dump(const struct tug_schedule *schedule, FILE *out);
 

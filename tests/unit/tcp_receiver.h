@@ -4,7 +4,7 @@
 #define TUG_TEST_TCP_RECEIVER_H
 
 #include "check.h"
-#include "transport/tcp/private.h"
+#include "tcp_wire.h"
 
 static inline unsigned char *tcp_trailer(void *receiver, uint32_t source, size_t come,
                                          size_t *room) {
@@ -27,7 +27,7 @@ tcp_open(struct tug_fabric *fabric, struct tug_tcp_address *address, void *recei
          bool (*receive)(void *receiver, struct tug_wire *wire, const void *memory, size_t bytes),
          void (*ended)(void *receiver, uint32_t peer)) {
     *address = (struct tug_tcp_address){.family = AF_INET, .ip = {127, 0, 0, 1}};
-    struct tug_wire *wire = tug_wire_tcp_make(fabric, address);
+    struct tug_wire *wire = tcp_wire_make(fabric, address);
     assert_non_null(wire);
     wire->receiver = receiver;
     wire->receive = receive;

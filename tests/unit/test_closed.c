@@ -93,7 +93,7 @@ static int begin(void **state) {
         open_one(i);
     for (uint32_t i = 0; i < N; i++)
         for (uint32_t j = 0; j < N; j++)
-            tug_wire_tcp_addresses(processes[i].wire)[j] = processes[j].address;
+            tcp_wire_addresses(processes[i].wire)[j] = processes[j].address;
     return 0;
 }
 

@@ -65,7 +65,7 @@ static void begin(uint32_t nprocesses) {
         open_one(i);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < n; j++)
-            tug_wire_tcp_addresses(processes[i].wire)[j] = processes[j].address;
+            tcp_wire_addresses(processes[i].wire)[j] = processes[j].address;
 }
 
 static void end(void) {

@@ -135,7 +135,7 @@ static void go_on(int step) {
 
 static void assert_computing(const struct tug_node_page *page) {
     for (int i = 0; i < 100; i++) {
-        assert_false(tug_node_page_served(page));
+        assert_false(tug_node_page_served_within(page, 0));
         check_sleep_us(100);
     }
 }
@@ -161,17 +161,17 @@ static void what_peers_read(void **state) {
     assert_computing(page);
     assert_false(tug_node_page_served_within(page, LONG_NS));
     go_on(WAITS);
-    CHECK_SOON(tug_node_page_served(page));
+    CHECK_SOON(tug_node_page_served_within(page, 0));
     go_on(COMPUTES_AGAIN);
     assert_computing(page);
     assert_true(tug_node_page_served_within(page, LONG_NS)); /* it has been there */
     go_on(SLEEPS);
     assert_asleep(page);
     go_on(TWO_WAIT);
-    CHECK_SOON(tug_node_page_served(page));
+    CHECK_SOON(tug_node_page_served_within(page, 0));
     atomic_store(&shared->wanted, ONE_WAITS); /* the other goes on */
     check_sleep_us(10000);
-    CHECK_SOON(tug_node_page_served(page));
+    CHECK_SOON(tug_node_page_served_within(page, 0));
     go_on(MANY_WAIT);
     assert_computing(page);
     go_on(FORKS);

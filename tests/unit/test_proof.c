@@ -100,8 +100,8 @@ static int begin(void **state) {
     wire = tcp_open(&fabric, &address, &fabric, receive, ended);
     endpoint = ((struct tug_tcp_view *)wire)->endpoint;
     other = (struct tug_tcp_address){.id = SOURCE, .family = AF_INET, .ip = {127, 0, 0, 1}};
-    tug_wire_tcp_addresses(wire)[0] = address;
-    tug_wire_tcp_addresses(wire)[1] = other;
+    tcp_wire_addresses(wire)[0] = address;
+    tcp_wire_addresses(wire)[1] = other;
     return 0;
 }
 
@@ -352,7 +352,7 @@ static void expect_no_link(const struct tug_tcp_challenge *challenge,
     const int listener = tug_tcp_listen(&other);
     assert_true(listener >= 0);
     other.id = SOURCE;
-    tug_wire_tcp_addresses(wire)[1] = other;
+    tcp_wire_addresses(wire)[1] = other;
     assert_false(wire->row->meet(wire, 1));
     int socket = -1;
     for (const uint64_t start = tug_clock_ns(); socket < 0; look(start))

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "tests/joined.h"
 #include "tests/unit/played_messages.h"
+#include "tcp_wire.h"
 #include "transport/tcp/private.h"
 
 #define N 101u
@@ -95,7 +96,7 @@ static void open_one(uint32_t rank) {
     process->heard = calloc(N, sizeof(uint32_t));
     process->address.family = AF_INET;
     memcpy(process->address.ip, (const unsigned char[]){127, 0, 0, 1}, 4);
-    struct tug_wire *far = tug_wire_tcp_make(fabric, &process->address);
+    struct tug_wire *far = tcp_wire_make(fabric, &process->address);
     assert_non_null(far);
     ((struct tug_tcp_view *)far)->endpoint->id = process->address.id =
         descending ? N - rank : 1 + rank;
@@ -113,7 +114,7 @@ static void begin(void) {
         open_one(i);
     for (uint32_t i = 0; i < N; i++)
         for (uint32_t j = 0; j < N; j++)
-            tug_wire_tcp_addresses(processes[i].packets.wires[0])[j] = processes[j].address;
+            tcp_wire_addresses(processes[i].packets.wires[0])[j] = processes[j].address;
 }
 
 /* There are descriptors for all wires, and so many more. False: not as many as that. */

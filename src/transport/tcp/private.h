@@ -206,14 +206,4 @@ bool tug_tcp_meet_again(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
  * if there is room. */
 void tug_tcp_attend(struct tug_tcp_endpoint *endpoint);
 
-/* ---- for tests ---- */
-
-/* A view, entered, of an endpoint of its own that listens at the address in *mine. */
-struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_address *mine);
-
-/* Where all processes listen, by rank; to be filled in. */
-static inline struct tug_tcp_address *tug_wire_tcp_addresses(struct tug_wire *wire) {
-    return ((struct tug_tcp_view *)wire)->addresses;
-}
-
 #endif

@@ -392,18 +392,6 @@ static int tcp_open(struct tug_fabric *fabric, void **state, char *reason) {
     return TUG_ERR_UNSUPPORTED;
 }
 
-struct tug_wire *tug_wire_tcp_make(struct tug_fabric *fabric, struct tug_tcp_address *mine) {
-    struct tug_tcp_endpoint *endpoint = tug_tcp_endpoint_make(mine, fabric->ways & TUG_WAY_MPI);
-    struct tug_tcp_view *view = endpoint != NULL ? tug_tcp_view_make(endpoint, fabric) : NULL;
-    if (view != NULL && tug_tcp_view_enter(view))
-        return &view->wire;
-    if (view != NULL)
-        tcp_close(view);
-    else if (endpoint != NULL)
-        tug_tcp_endpoint_close(&endpoint->turns);
-    return NULL;
-}
-
 const struct tug_transport tug_transport_tcp = {
     .name = "tcp",
     .help = "packets through sockets of our own, where the host MPI goes by sockets too",
