@@ -30,310 +30,30 @@ struct number_rule {
 struct setting {
     const char *name;
     const char *initial;
-    const char *range;
+    const char *range; /* parse_choice: its words, with ", " between, in the order of the enum */
     const char *help;
     bool (*parse)(const struct setting *setting, const char *text);
     void *field;
-    const char *const *choices; /* parse_choice: NULL-terminated, in the order of the enum */
     struct number_rule number;
 };
 
-static bool parse_switch(const struct setting *setting, const char *text);
-static bool parse_choice(const struct setting *setting, const char *text);
-static bool parse_number(const struct setting *setting, const char *text);
-static bool parse_affinity(const struct setting *setting, const char *text);
-static bool parse_stats(const struct setting *setting, const char *text);
-static bool parse_trace(const struct setting *setting, const char *text);
-static bool parse_transports(const struct setting *setting, const char *text);
-static bool parse_device(const struct setting *setting, const char *text);
-static bool parse_port(const struct setting *setting, const char *text);
-static bool parse_torus(const struct setting *setting, const char *text);
-static bool parse_tuning(const struct setting *setting, const char *text);
-
-static const char *const progress_choices[] = {"auto", "thread", "caller", NULL};
-static const char *const wait_choices[] = {"auto", "polite", "native", NULL};
-static const char *const threads_choices[] = {"auto", "multiple", NULL};
-static const char *const proof_choices[] = {"auto", "required", "off", NULL};
-static const char *const rma_choices[] = {"auto", "packet", "native", "off", NULL};
 /* In the order of enum tug_way. */
-static const char *const ways[] = {"self", "mapped", "cma", "shm", "verbs",
-                                   "ofi",  "tcp",    "mpi", NULL};
+#define WAYS "self, mapped, cma, shm, verbs, ofi, tcp, mpi"
 #define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,tcp,mpi"
-static const char *const verbose_choices[] = {"quiet", "warn", "info", "debug", NULL};
 
-static const char *const collectives_choices[] = {"off", "auto", "on", NULL};
-static const char *const pipelines_choices[] = {"auto", "chain", "binomial", "trinary", NULL};
-static const char *const phases_choices[] = {"auto", "relay", "two-phase", "one-engine", NULL};
+/* ---- parsers ---- */
 
-static const struct setting settings[] = {
-    {.name = "TUGBOAT",
-     .initial = "on",
-     .range = "on, off",
-     .help = "off: every call goes to the host MPI, as without the library",
-     .parse = parse_switch,
-     .field = &tug_settings.enabled},
-    {.name = "TUGBOAT_PROGRESS",
-     .initial = "auto",
-     .range = "auto, thread, caller",
-     .help =
-         "which thread drives the engine. auto: the calling thread at low load, the offload thread "
-         "otherwise. thread: always the offload thread. caller: calling threads only",
-     .parse = parse_choice,
-     .field = &tug_settings.progress,
-     .choices = progress_choices},
-    {.name = "TUGBOAT_THREADS",
-     .initial = "auto",
-     .range = "auto, multiple",
-     .help = "the host MPI's thread level. auto: the level that the program asks for, if no object "
-             "that is loaded when MPI starts needs the engine (windows, persistent collectives, "
-             "partitioned requests, LLCL, ACP), and MPI_THREAD_MULTIPLE otherwise. multiple: "
-             "always MPI_THREAD_MULTIPLE",
-     .parse = parse_choice,
-     .field = &tug_settings.threads,
-     .choices = threads_choices},
-    {.name = "TUGBOAT_AFFINITY",
-     .initial = "auto",
-     .range = "auto, none, or CPUs such as 0,2-3",
-     .help = "the CPUs on which the offload thread may run. none: those of the thread that starts "
-             "it, and a waiting thread does not leave a core on which another rank waits",
-     .parse = parse_affinity,
-     .field = &tug_settings.affinity},
-    {.name = "TUGBOAT_SPIN_US",
-     .initial = "5",
-     .range = "0 to 10000",
-     .help = "microseconds that a waiting thread spins before it yields its core and then sleeps",
-     .parse = parse_number,
-     .field = &tug_settings.spin_us,
-     .number = {.least = 0, .most = 10000}},
-    {.name = "TUGBOAT_WAIT",
-     .initial = "auto",
-     .range = "auto, polite, native",
-     .help = "how the host's blocking calls wait. polite: they give the core away. native: they "
-             "wait as the host does (not with TUGBOAT_PROGRESS=caller). auto: polite if the ranks "
-             "outnumber the cores they may use, or with TUGBOAT_PROGRESS=caller; native otherwise",
-     .parse = parse_choice,
-     .field = &tug_settings.wait,
-     .choices = wait_choices},
-    {.name = "TUGBOAT_RING_SIZE",
-     .initial = "1024",
-     .range = "a power of two, 16 to 1048576",
-     .help = "number of commands that can wait for the engine",
-     .parse = parse_number,
-     .field = &tug_settings.ring_size,
-     .number = {.least = 16, .most = 1048576, .power_of_two = true}},
-    {.name = "TUGBOAT_RMA",
-     .initial = "auto",
-     .range = "auto, packet, native, off",
-     .help = "how windows are served. auto: by direct access if all their ranks have mapped the "
-             "memory, in packets otherwise. packet: always in packets. native: by the host MPI's "
-             "window through the engine. off: Tugboat leaves windows alone",
-     .parse = parse_choice,
-     .field = &tug_settings.rma,
-     .choices = rma_choices},
-    {.name = "TUGBOAT_ARRAY_MOVES",
-     .initial = "off",
-     .range = "on, off",
-     .help = "on: pages of global arrays move to the processes on other nodes that use them, when "
-             "accesses have cost as much as the move. A choice of the program's comes first",
-     .parse = parse_switch,
-     .field = &tug_settings.array_moves},
-    {.name = "TUGBOAT_PARTITIONED",
-     .initial = "on",
-     .range = "on, off",
-     .help = "on: partitioned communication between two ranks goes without the host's "
-             "lock. If the ranks of a job differ, it is off",
-     .parse = parse_switch,
-     .field = &tug_settings.partitioned},
-    {.name = "TUGBOAT_TRANSPORTS",
-     .initial = TRANSPORTS_INITIAL,
-     .range = "one or more of self, mapped, cma, shm, verbs, ofi, tcp, mpi, with commas between",
-     .help = "the ways that LLCL may take to another process. mpi also carries the connection "
-             "setup, and active messages if no other way is left. ofi is libfabric, for Slingshot, "
-             "EFA and Omni-Path",
-     .parse = parse_transports,
-     .field = &tug_settings.transports},
-    {.name = "TUGBOAT_PROOF",
-     .initial = "auto",
-     .range = "auto, required, off",
-     .help =
-         "whether two processes that connect over tcp prove to each other that they are of the "
-         "job, by keyed digests from libcrypto.so.3 (OpenSSL 3) or the kernel. Without digests, "
-         "packets go by messages of the host MPI, with auto only if connections leave the host. "
-         "off: no proofs, a random number of each process is enough",
-     .parse = parse_choice,
-     .field = &tug_settings.proof,
-     .choices = proof_choices},
-    {.name = "TUGBOAT_PEER_TIMEOUT",
-     .initial = "60",
-     .range = "1 to 86400",
-     .help = "seconds without any sign of a peer over tcp after which it is lost, and operations "
-             "on it fail. A process that is stopped or computes is none: its kernel answers",
-     .parse = parse_number,
-     .field = &tug_settings.peer_timeout_s,
-     .number = {.least = 1, .most = 86400}},
-    {.name = "TUGBOAT_OPERATIONS",
-     .initial = "4096",
-     .range = "a power of two, 16 to 1048576",
-     .help = "number of operations of an LLCL context that can be outstanding",
-     .parse = parse_number,
-     .field = &tug_settings.operations,
-     .number = {.least = 16, .most = 1048576, .power_of_two = true}},
-    {.name = "TUGBOAT_AGGREGATE",
-     .initial = "on",
-     .range = "on, off",
-     .help =
-         "on: small operations to one process are sent together while others are under way to it",
-     .parse = parse_switch,
-     .field = &tug_settings.aggregate},
-    {.name = "TUGBOAT_ACP_STARTER",
-     .initial = "64K",
-     .range = "1K to 1024M",
-     .help = "bytes of ACP's starter memory on every rank",
-     .parse = parse_number,
-     .field = &tug_settings.acp_starter_bytes,
-     .number = {.least = 1024, .most = 1 << 30, .unit_suffix = true}},
-    {.name = "TUGBOAT_ACP_EXCHANGE",
-     .initial = "off",
-     .range = "on, off",
-     .help = "on: acp_init() gives the keys of all starter memory to all ranks, so that the first "
-             "operation on a rank's needs no question. It takes 64 bytes a rank. The same on all "
-             "ranks",
-     .parse = parse_switch,
-     .field = &tug_settings.acp_exchange_keys},
-    {.name = "TUGBOAT_STATS",
-     .initial = "0",
-     .range = "0, 1, or a file name ending in .json",
-     .help = "1: rank 0 prints one block of counters when MPI is finalised. A file name: the "
-             "counters go to that file as JSON",
-     .parse = parse_stats,
-     .field = &tug_settings.stats},
-    {.name = "TUGBOAT_TRACE",
-     .initial = "none",
-     .range = "none, or a file name ending in .json",
-     .help =
-         "the timeline of the job: what threads waited for and what ended it, sleeps and wakes, "
-         "packets, epochs and schedules, sampled, for viewers of traces such as Perfetto; rank 0 "
-         "writes the file when MPI is finalised",
-     .parse = parse_trace,
-     .field = &tug_settings.trace},
-    {.name = "TUGBOAT_VERBOSE",
-     .initial = "warn",
-     .range = "quiet, warn, info, debug",
-     .help = "how much the library prints on standard error",
-     .parse = parse_choice,
-     .field = &tug_settings.verbose,
-     .choices = verbose_choices},
-    {.name = "TUGBOAT_SEGMENT",
-     .initial = "0",
-     .range = "0 (chosen for you), or 4K to 4M",
-     .help = "bytes in a segment of a persistent broadcast; K and M are powers of 1024",
-     .parse = parse_number,
-     .field = &tug_settings.segment_bytes,
-     .number = {.least = 4096, .most = 4194304, .unit_suffix = true, .zero_too = true}},
-    {.name = "TUGBOAT_COLLECTIVES",
-     .initial = "auto",
-     .range = "off, auto, on",
-     .help = "blocking collectives that repeat (MPI_Barrier, Bcast, Reduce, Allreduce, Allgather, "
-             "Alltoall on one communicator with the same size, root and operation). auto: after "
-             "some hundred calls (fewer if they are large) the host's call and a schedule as of "
-             "MPI_Bcast_init take turns, and the faster one stays; only if the host MPI runs at "
-             "MPI_THREAD_MULTIPLE (TUGBOAT_THREADS). on: the host MPI starts at that level, and a "
-             "few calls are enough. off: always the host's call",
-     .parse = parse_choice,
-     .field = &tug_settings.collectives,
-     .choices = collectives_choices},
-    {.name = "TUGBOAT_PIPELINES",
-     .initial = "auto",
-     .range = "auto, chain, binomial, trinary",
-     .help = "how a persistent broadcast goes from node to node. auto: the way that the model "
-             "predicts to be fastest. Otherwise: always this way",
-     .parse = parse_choice,
-     .field = &tug_settings.pipelines,
-     .choices = pipelines_choices},
-    {.name = "TUGBOAT_PHASES",
-     .initial = "auto",
-     .range = "auto, relay, two-phase, one-engine",
-     .help = "how a persistent broadcast goes from one rank of a node to the others. relay: each "
-             "segment as it arrives. two-phase: all segments together when all have arrived. "
-             "one-engine: one rank gives each segment to each other rank, one after another, as in "
-             "the relay of Morie et al.; only to compare with. auto: as the model predicts, of the "
-             "first two",
-     .parse = parse_choice,
-     .field = &tug_settings.phases,
-     .choices = phases_choices},
-    {.name = "TUGBOAT_TORUS",
-     .initial = "none",
-     .range = "none, auto, or the nodes along two to six axes such as 4x3x2",
-     .help =
-         "shape of the network, for trinary pipelines. Nodes are counted along the first axis "
-         "first, in the order of their first ranks. Communicators of another size ignore it. "
-         "auto: from the numbers in SLURM_TOPOLOGY_ADDR, or else in the nodes' names, where they "
-         "fill a grid of two to six axes; or else, for 6 to 64 nodes, from the times of messages",
-     .parse = parse_torus,
-     .field = tug_settings.torus},
-    {.name = "TUGBOAT_TUNING",
-     .initial = "none",
-     .range = "none (a short measurement when it is needed), or a file of tugboat calibrate",
-     .help = "measured parameters of this machine, for the model that chooses how to broadcast",
-     .parse = parse_tuning,
-     .field = &tug_settings.tuning},
-    {.name = "TUGBOAT_VERBS_DEVICE",
-     .initial = "auto",
-     .range = "auto, or devices such as mlx5_0, or ports such as mlx5_0:1, with commas between",
-     .help =
-         "the InfiniBand or RoCE device. Of several, the ranks of a node begin with one after "
-         "the other. auto: the active ports, InfiniBand before Ethernet, then the fastest, then "
-         "those of the process's NUMA node",
-     .parse = parse_device,
-     .field = &tug_settings.verbs_device},
-    {.name = "TUGBOAT_VERBS_PAIRS",
-     .initial = "1024",
-     .range = "1 to 1048576",
-     .help = "connections by verbs that a process keeps in each direction; beyond that the least "
-             "used are closed, and made again when they are wanted",
-     .parse = parse_number,
-     .field = &tug_settings.verbs_pairs,
-     .number = {.least = 1, .most = 1048576}},
-    {.name = "TUGBOAT_VERBS_PORT",
-     .initial = "auto",
-     .range = "auto, or with commas between: gid=0 to 255, pkey=1 to 0xffff, sl=0 to 15, "
-              "tc=0 to 255, path=0 to 127, mtu=256 to 4096, relaxed=0 or 1",
-     .help =
-         "how a port is used: index of its GID, partition, service level, traffic class, path bits "
-         "of its LID, largest packet in bytes, and whether writes of the card may overtake one "
-         "another on their way to memory (faster on some hosts, but a program must not poll memory "
-         "for a flag that is written behind its data). Left out: the GID of RoCE v2 on the network "
-         "of the host MPI, the first partition with full membership, 0, 106 over RoCE v2 and 0 "
-         "otherwise, one path after the other for the ranks of a node, the port's, 0",
-     .parse = parse_port,
-     .field = tug_settings.verbs_port},
-    {.name = "TUGBOAT_VERBS_RAILS",
-     .initial = "4",
-     .range = "1 to 4",
-     .help =
-         "ports that a process uses by verbs at most, of those that TUGBOAT_VERBS_DEVICE allows, "
-         "that are up and as fast as the first. Reads and writes of 128 KiB and more are cut "
-         "into shares for them. 1 if the ports are on networks of their own",
-     .parse = parse_number,
-     .field = &tug_settings.verbs_rails,
-     .number = {.least = 1, .most = 4}},
-    {.name = "TUGBOAT_VERBS_TIMEOUT",
-     .initial = "500",
-     .range = "1 to 60000",
-     .help =
-         "milliseconds that a device waits for an acknowledgement before it sends again, rounded "
-         "up to 4.096 us times a power of two. After seven times the connection is made anew, "
-         "or other ways are taken",
-     .parse = parse_number,
-     .field = &tug_settings.verbs_timeout_ms,
-     .number = {.least = 1, .most = 60000}},
-};
-
-static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool loaded;
-static int load_status;
-static char load_error[512];
-static char *kept_text[COUNT_OF(settings)]; /* the value in effect, NULL where it is the default */
+/* Which of the words "a, b, c" the text is; -1: none. */
+static int number_of(const char *words, const char *text, size_t length) {
+    for (int i = 0;; i++) {
+        const size_t span = strcspn(words, ",");
+        if (span == length && strncmp(words, text, span) == 0)
+            return i;
+        if (words[span] == '\0')
+            return -1;
+        words += span + 2;
+    }
+}
 
 static bool parse_switch(const struct setting *setting, const char *text) {
     bool *field = setting->field;
@@ -347,13 +67,10 @@ static bool parse_switch(const struct setting *setting, const char *text) {
 }
 
 static bool parse_choice(const struct setting *setting, const char *text) {
-    for (unsigned i = 0; setting->choices[i] != NULL; i++) {
-        if (strcmp(text, setting->choices[i]) == 0) {
-            *(unsigned *)setting->field = i;
-            return true;
-        }
-    }
-    return false;
+    const int choice = number_of(setting->range, text, strlen(text));
+    if (choice >= 0)
+        *(unsigned *)setting->field = (unsigned)choice;
+    return choice >= 0;
 }
 
 static bool parse_number(const struct setting *setting, const char *text) {
@@ -464,11 +181,8 @@ static bool parse_transports(const struct setting *setting, const char *text) {
     unsigned allowed = 0;
     for (const char *at = text;; at++) {
         const size_t length = strcspn(at, ",");
-        unsigned way = 0;
-        while (ways[way] != NULL &&
-               (strlen(ways[way]) != length || strncmp(ways[way], at, length) != 0))
-            way++;
-        if (ways[way] == NULL)
+        const int way = number_of(WAYS, at, length);
+        if (way < 0)
             return false;
         allowed |= 1u << way;
         at += length;
@@ -579,6 +293,152 @@ static bool parse_torus(const struct setting *setting, const char *text) {
     memcpy(setting->field, sides, sizeof sides);
     return true;
 }
+
+/* ---- the table ---- */
+
+#define SETTING(variable, parser, member, value, allowed, text, ...)                               \
+    {                                                                                              \
+        .name = variable, .parse = parse_##parser, .field = &tug_settings.member,                  \
+        .initial = value, .range = allowed, .help = text, .number = {                              \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+
+static const struct setting settings[] = {
+    SETTING("TUGBOAT", switch, enabled, "on", "on, off",
+            "off: every call goes to the host MPI, as without the library"),
+    SETTING("TUGBOAT_PROGRESS", choice, progress, "auto", "auto, thread, caller",
+            "which thread drives the engine. auto: the calling thread at low load, the offload "
+            "thread otherwise. thread: always the offload thread. caller: calling threads only"),
+    SETTING("TUGBOAT_THREADS", choice, threads, "auto", "auto, multiple",
+            "the host MPI's thread level. auto: the level that the program asks for, if no object "
+            "that is loaded when MPI starts needs the engine (windows, persistent collectives, "
+            "partitioned requests, LLCL, ACP), and MPI_THREAD_MULTIPLE otherwise. multiple: always "
+            "MPI_THREAD_MULTIPLE"),
+    SETTING("TUGBOAT_AFFINITY", affinity, affinity, "auto", "auto, none, or CPUs such as 0,2-3",
+            "the CPUs on which the offload thread may run. none: those of the thread that starts "
+            "it, and a waiting thread does not leave a core on which another rank waits"),
+    SETTING("TUGBOAT_SPIN_US", number, spin_us, "5", "0 to 10000",
+            "microseconds that a waiting thread spins before it yields its core and then sleeps",
+            .least = 0, .most = 10000),
+    SETTING("TUGBOAT_WAIT", choice, wait, "auto", "auto, polite, native",
+            "how the host's blocking calls wait. polite: they give the core away. native: they "
+            "wait as the host does (not with TUGBOAT_PROGRESS=caller). auto: polite if the ranks "
+            "outnumber the cores they may use, or with TUGBOAT_PROGRESS=caller; native otherwise"),
+    SETTING("TUGBOAT_RING_SIZE", number, ring_size, "1024", "a power of two, 16 to 1048576",
+            "number of commands that can wait for the engine", .least = 16, .most = 1048576,
+            .power_of_two = true),
+    SETTING("TUGBOAT_RMA", choice, rma, "auto", "auto, packet, native, off",
+            "how windows are served. auto: by direct access if all their ranks have mapped the "
+            "memory, in packets otherwise. packet: always in packets. native: by the host MPI's "
+            "window through the engine. off: Tugboat leaves windows alone"),
+    SETTING("TUGBOAT_ARRAY_MOVES", switch, array_moves, "off", "on, off",
+            "on: pages of global arrays move to the processes on other nodes that use them, when "
+            "accesses have cost as much as the move. A choice of the program's comes first"),
+    SETTING("TUGBOAT_PARTITIONED", switch, partitioned, "on", "on, off",
+            "on: partitioned communication between two ranks goes without the host's lock. If the "
+            "ranks of a job differ, it is off"),
+    SETTING("TUGBOAT_TRANSPORTS", transports, transports, TRANSPORTS_INITIAL,
+            "one or more of " WAYS ", with commas between",
+            "the ways that LLCL may take to another process. mpi also carries the connection "
+            "setup, and active messages if no other way is left. ofi is libfabric, for Slingshot, "
+            "EFA and Omni-Path"),
+    SETTING("TUGBOAT_PROOF", choice, proof, "auto", "auto, required, off",
+            "whether two processes that connect over tcp prove to each other that they are of the "
+            "job, by keyed digests from libcrypto.so.3 (OpenSSL 3) or the kernel. Without digests, "
+            "packets go by messages of the host MPI, with auto only if connections leave the host. "
+            "off: no proofs, a random number of each process is enough"),
+    SETTING("TUGBOAT_PEER_TIMEOUT", number, peer_timeout_s, "60", "1 to 86400",
+            "seconds without any sign of a peer over tcp after which it is lost, and operations on "
+            "it fail. A process that is stopped or computes is none: its kernel answers",
+            .least = 1, .most = 86400),
+    SETTING("TUGBOAT_OPERATIONS", number, operations, "4096", "a power of two, 16 to 1048576",
+            "number of operations of an LLCL context that can be outstanding", .least = 16,
+            .most = 1048576, .power_of_two = true),
+    SETTING(
+        "TUGBOAT_AGGREGATE", switch, aggregate, "on", "on, off",
+        "on: small operations to one process are sent together while others are under way to it"),
+    SETTING("TUGBOAT_ACP_STARTER", number, acp_starter_bytes, "64K", "1K to 1024M",
+            "bytes of ACP's starter memory on every rank", .least = 1024, .most = 1 << 30,
+            .unit_suffix = true),
+    SETTING("TUGBOAT_ACP_EXCHANGE", switch, acp_exchange_keys, "off", "on, off",
+            "on: acp_init() gives the keys of all starter memory to all ranks, so that the first "
+            "operation on a rank's needs no question. It takes 64 bytes a rank. The same on all "
+            "ranks"),
+    SETTING("TUGBOAT_STATS", stats, stats, "0", "0, 1, or a file name ending in .json",
+            "1: rank 0 prints one block of counters when MPI is finalised. A file name: the "
+            "counters go to that file as JSON"),
+    SETTING("TUGBOAT_TRACE", trace, trace, "none", "none, or a file name ending in .json",
+            "the timeline of the job: what threads waited for and what ended it, sleeps and wakes, "
+            "packets, epochs and schedules, sampled, for viewers of traces such as Perfetto; rank "
+            "0 writes the file when MPI is finalised"),
+    SETTING("TUGBOAT_VERBOSE", choice, verbose, "warn", "quiet, warn, info, debug",
+            "how much the library prints on standard error"),
+    SETTING("TUGBOAT_SEGMENT", number, segment_bytes, "0", "0 (chosen for you), or 4K to 4M",
+            "bytes in a segment of a persistent broadcast; K and M are powers of 1024",
+            .least = 4096, .most = 4194304, .unit_suffix = true, .zero_too = true),
+    SETTING("TUGBOAT_COLLECTIVES", choice, collectives, "auto", "off, auto, on",
+            "blocking collectives that repeat (MPI_Barrier, Bcast, Reduce, Allreduce, Allgather, "
+            "Alltoall on one communicator with the same size, root and operation). auto: after "
+            "some hundred calls (fewer if they are large) the host's call and a schedule as of "
+            "MPI_Bcast_init take turns, and the faster one stays; only if the host MPI runs at "
+            "MPI_THREAD_MULTIPLE (TUGBOAT_THREADS). on: the host MPI starts at that level, and a "
+            "few calls are enough. off: always the host's call"),
+    SETTING("TUGBOAT_PIPELINES", choice, pipelines, "auto", "auto, chain, binomial, trinary",
+            "how a persistent broadcast goes from node to node. auto: the way that the model "
+            "predicts to be fastest. Otherwise: always this way"),
+    SETTING("TUGBOAT_PHASES", choice, phases, "auto", "auto, relay, two-phase, one-engine",
+            "how a persistent broadcast goes from one rank of a node to the others. relay: each "
+            "segment as it arrives. two-phase: all segments together when all have arrived. "
+            "one-engine: one rank gives each segment to each other rank, one after another, as in "
+            "the relay of Morie et al.; only to compare with. auto: as the model predicts, of the "
+            "first two"),
+    SETTING("TUGBOAT_TORUS", torus, torus, "none",
+            "none, auto, or the nodes along two to six axes such as 4x3x2",
+            "shape of the network, for trinary pipelines. Nodes are counted along the first axis "
+            "first, in the order of their first ranks. Communicators of another size ignore it. "
+            "auto: from the numbers in SLURM_TOPOLOGY_ADDR, or else in the nodes' names, where "
+            "they fill a grid of two to six axes; or else, for 6 to 64 nodes, from the times of "
+            "messages"),
+    SETTING("TUGBOAT_TUNING", tuning, tuning, "none",
+            "none (a short measurement when it is needed), or a file of tugboat calibrate",
+            "measured parameters of this machine, for the model that chooses how to broadcast"),
+    SETTING("TUGBOAT_VERBS_DEVICE", device, verbs_device, "auto",
+            "auto, or devices such as mlx5_0, or ports such as mlx5_0:1, with commas between",
+            "the InfiniBand or RoCE device. Of several, the ranks of a node begin with one after "
+            "the other. auto: the active ports, InfiniBand before Ethernet, then the fastest, then "
+            "those of the process's NUMA node"),
+    SETTING("TUGBOAT_VERBS_PAIRS", number, verbs_pairs, "1024", "1 to 1048576",
+            "connections by verbs that a process keeps in each direction; beyond that the least "
+            "used are closed, and made again when they are wanted",
+            .least = 1, .most = 1048576),
+    SETTING("TUGBOAT_VERBS_PORT", port, verbs_port, "auto",
+            "auto, or with commas between: gid=0 to 255, pkey=1 to 0xffff, sl=0 to 15, "
+            "tc=0 to 255, path=0 to 127, mtu=256 to 4096, relaxed=0 or 1",
+            "how a port is used: index of its GID, partition, service level, traffic class, path "
+            "bits of its LID, largest packet in bytes, and whether writes of the card may overtake "
+            "one another on their way to memory (faster on some hosts, but a program must not poll "
+            "memory for a flag that is written behind its data). Left out: the GID of RoCE v2 on "
+            "the network of the host MPI, the first partition with full membership, 0, 106 over "
+            "RoCE v2 and 0 otherwise, one path after the other for the ranks of a node, the "
+            "port's, 0"),
+    SETTING("TUGBOAT_VERBS_RAILS", number, verbs_rails, "4", "1 to 4",
+            "ports that a process uses by verbs at most, of those that TUGBOAT_VERBS_DEVICE "
+            "allows, that are up and as fast as the first. Reads and writes of 128 KiB and more "
+            "are cut into shares for them. 1 if the ports are on networks of their own",
+            .least = 1, .most = 4),
+    SETTING("TUGBOAT_VERBS_TIMEOUT", number, verbs_timeout_ms, "500", "1 to 60000",
+            "milliseconds that a device waits for an acknowledgement before it sends again, "
+            "rounded up to 4.096 us times a power of two. After seven times the connection is made "
+            "anew, or other ways are taken",
+            .least = 1, .most = 60000),
+};
+
+static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool loaded;
+static int load_status;
+static char load_error[512];
+static char *kept_text[COUNT_OF(settings)]; /* the value in effect, NULL where it is the default */
 
 static void set_defaults(void) {
     for (size_t i = 0; i < COUNT_OF(settings); i++) {
