@@ -56,6 +56,7 @@ set(CPACK_PACKAGE_NAME tugboat)
 set(CPACK_DEBIAN_PACKAGE_REPLACES tugboat-openmpi)
 set(CPACK_DEBIAN_PACKAGE_CONFLICTS tugboat-openmpi)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "mpich | openmpi-bin")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "ibverbs-providers, libfabric1") # opened at run time where they are there
 set(CPACK_PACKAGE_VENDOR "The Tugboat authors")
 set(CPACK_PACKAGE_CONTACT "The Tugboat authors <tugboat@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")

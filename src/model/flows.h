@@ -29,8 +29,4 @@ uint32_t tug_flows_find(struct tug_flows *flows, uint32_t from, uint32_t to, uin
 
 void tug_flows_fini(struct tug_flows *flows);
 
-static inline size_t tug_flows_bytes(const struct tug_flows *flows) {
-    return flows->capacity * sizeof(*flows->flows) + flows->nchains * sizeof(*flows->chains);
-}
-
 #endif

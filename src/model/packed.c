@@ -137,16 +137,3 @@ void tug_packed_fini(struct tug_packed *packed) {
     free(packed->needs);
     memset(packed, 0, sizeof(*packed));
 }
-
-size_t tug_packed_bytes(const struct tug_packed *packed) {
-    const struct tug_places *places = packed->places;
-    uint64_t needs = 0;
-    for (uint32_t n = 0; n < places->nnodes; n++) {
-        uint64_t size = tug_places_node_size(places, n);
-        needs += size > 1 ? size * size : 0;
-    }
-    return packed->ops_capacity * sizeof(*packed->ops) +
-           packed->queues_capacity * sizeof(*packed->queues) +
-           ((size_t)places->nranks + 1) * sizeof(*packed->queues_of) +
-           places->nnodes * sizeof(*packed->needs_of) + needs * sizeof(*packed->needs);
-}

@@ -60,8 +60,6 @@ int tug_pack(struct tug_packed *packed, const struct tug_places *places,
 
 void tug_packed_fini(struct tug_packed *packed);
 
-size_t tug_packed_bytes(const struct tug_packed *packed);
-
 /* What a reader of a node still needs of a writer's ring. */
 static inline uint32_t *tug_packed_need(const struct tug_packed *packed, uint32_t node,
                                         uint32_t reader, uint32_t writer) {

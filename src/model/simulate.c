@@ -507,11 +507,10 @@ static void run(struct machine *machine) {
     }
 }
 
-/* A zeroed table; notes what it takes. */
+/* A zeroed table. */
 static void *table(struct machine *machine, size_t count, size_t item) {
     void *memory = calloc(count + 1, item);
     machine->failed = machine->failed || memory == NULL;
-    machine->result.memory_bytes += count * item;
     return memory;
 }
 
@@ -603,8 +602,6 @@ int tug_simulate(const struct tug_simulation *simulation, struct tug_simulated *
         explain(&machine, why, why_bytes);
     } else {
         machine.result.seconds = simulation->parameters->start_s + (double)machine.last_ps * 1e-12;
-        machine.result.memory_bytes +=
-            tug_packed_bytes(&machine.packed) + tug_flows_bytes(&machine.flows);
         *result = machine.result;
     }
 out:

@@ -44,11 +44,10 @@ struct tug_simulation {
 };
 
 struct tug_simulated {
-    double seconds;        /* until the last rank is through */
-    uint32_t last_rank;    /* one that is last */
-    uint64_t events;       /* events that were simulated */
-    uint64_t sent_bytes;   /* between nodes */
-    uint64_t memory_bytes; /* of the packed schedules and their state */
+    double seconds;      /* until the last rank is through */
+    uint32_t last_rank;  /* one that is last */
+    uint64_t events;     /* events that were simulated */
+    uint64_t sent_bytes; /* between nodes */
 };
 
 /* 0, the callback's error, TUG_ERR_NO_MEMORY, TUG_ERR_INVALID for schedules that name ranks or
