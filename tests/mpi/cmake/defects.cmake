@@ -7,6 +7,7 @@ set(tug_host_defects
     "<4.2 ^mpi\\.sessions\\.again(_types|_world)?\\. = crashes when MPI starts once more after its end"
     "4.2.1 ^mpi\\.bcast_repeat\\. = hangs, fails or has wrong data in broadcasts whose ranks describe the data by different types"
     "4.2.1 ^mpi\\.(lanes\\.[a-z]+|rma_types\\.(host|native|off))\\.n1$ = finds no memory for MPI_PROC_NULL in MPI_Win_shared_query"
+    "4.2.1 ^mpi\\.handlers_leave(_cxx)?\\.(windows\\.(tug|packet)|persistent)\\. = holds its lock while MPI_Comm_call_errhandler calls a handler, too"
     "4.2.1 ^mpi\\.request_looks\\.(many\\.)?host\\. = finds persistent requests that were never started unfinished in MPI_Request_get_status_all"
     "4.2.1 ^mpi\\.sessions\\.again_types\\.(host|off)\\. = cannot commit the first derived types when MPI starts once more after its end"
     "4.2.1 ^mpi\\.sessions\\.again_world\\.(host|off)\\.n2\\.nodes$ = stops with an assertion in MPI_Win_allocate when MPI starts once more after its end"
