@@ -44,12 +44,12 @@ int set_up(void **state) {
 
 int tear_down(void **state) {
     (void)state;
-    tug_ibv = as_found;
     fake_deregister(ORIGIN, mine);
     fake_deregister(TARGET, theirs);
     munmap(mine_memory, AREA);
     munmap(theirs_memory, AREA);
     fake_close();
+    tug_ibv = as_found; /* no thread calls them now */
     return 0;
 }
 
