@@ -17,18 +17,23 @@
 #include "base/log.h"
 #include "base/signals.h"
 
-#ifndef UFFD_USER_MODE_ONLY /* Linux 5.11: any user may have one */
+#ifndef UFFD_USER_MODE_ONLY /* Linux 5.11: a process without privileges may have one with it */
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
+/* The last one only says how old the kernel is: before Linux 5.15 the first of two threads that
+ * unmap ends the time of both in which tug_unmap_watch_sees() is false. */
+#ifndef UFFD_FEATURE_EXACT_ADDRESS
+#define UFFD_FEATURE_EXACT_ADDRESS (1 << 11)
+#endif
 #define FEATURES                                                                                   \
     (UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE |       \
-     UFFD_FEATURE_EVENT_REMAP)
+     UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_EXACT_ADDRESS)
 
 pthread_mutex_t tug_unmap_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct {
-    pthread_mutex_t changing; /* held to begin and to end */
+    pthread_mutex_t changing; /* tug_unmap_watch_begin() and _end() hold it */
     unsigned users;
     struct tug_own reports; /* the userfaultfd */
     struct tug_own stop;    /* readable when the thread shall end */
@@ -38,7 +43,8 @@ static struct {
 
 /* ---- the thread ---- */
 
-/* A range that has moved is watched at its new place, too, where nobody asked for it. */
+/* After mremap() the kernel goes on watching the range at its new address, which no caller has
+ * asked for. */
 static void take_report(const struct uffd_msg *report) {
     switch (report->event) {
     case UFFD_EVENT_REMAP: {
@@ -52,12 +58,12 @@ static void take_report(const struct uffd_msg *report) {
     case UFFD_EVENT_UNMAP:
         watch.gone((uintptr_t)report->arg.remove.start, (uintptr_t)report->arg.remove.end);
         break;
-    default: /* a fault: of nothing that is protected */
+    default: /* a fault, which cannot be since no page is protected */
         break;
     }
 }
 
-/* The lock is held before the report is read, which lets the caller of munmap() go on. */
+/* Takes the lock first: to read a report lets the caller of munmap() go on. */
 static void take_reports(void) {
     struct uffd_msg report;
     pthread_mutex_lock(&tug_unmap_lock);
@@ -66,20 +72,32 @@ static void take_reports(void) {
     pthread_mutex_unlock(&tug_unmap_lock);
 }
 
-static void *watch_main(void *argument) {
+/* Until the thread is stopped, or the descriptors do not work any more. */
+static void watch_on(void) {
     struct pollfd from[] = {{.fd = watch.reports.number, .events = POLLIN},
                             {.fd = watch.stop.number, .events = POLLIN}};
-    (void)argument;
-    (void)prctl(PR_SET_NAME, "tugboat", 0, 0, 0);
     for (;;) {
         const int n = poll(from, 2, (int)(TUG_OWN_LOOK_NS / 1000000));
         const bool fails = n < 0 && errno != EINTR;
         if (fails || !tug_own_holds(&watch.reports) || !tug_own_holds(&watch.stop) ||
             (n > 0 && from[1].revents != 0))
-            return NULL;
+            return;
         if (n > 0 && (from[0].revents & POLLIN))
             take_reports();
     }
+}
+
+/* Reports that no thread reads would keep the program waiting: they end with the thread. */
+static void *watch_main(void *argument) {
+    (void)argument;
+    (void)prctl(PR_SET_NAME, "tugboat", 0, 0, 0);
+    watch_on();
+    pthread_mutex_lock(&tug_unmap_lock);
+    if (tug_own_holds(&watch.reports))
+        tug_descriptor_close(watch.reports.number);
+    watch.reports = (struct tug_own)TUG_OWN_NONE;
+    pthread_mutex_unlock(&tug_unmap_lock);
+    return NULL;
 }
 
 /* ---- begin and end ---- */
@@ -94,11 +112,6 @@ static bool open_reports(void) {
     return watch.reports.number >= 0 && ioctl(watch.reports.number, UFFDIO_API, &api) == 0;
 }
 
-static void close_all(void) {
-    tug_own_close(&watch.reports);
-    tug_own_close(&watch.stop);
-}
-
 static bool start(void (*gone)(uintptr_t first, uintptr_t end)) {
     sigset_t all, before;
     watch.gone = gone;
@@ -108,8 +121,10 @@ static bool start(void (*gone)(uintptr_t first, uintptr_t end)) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     runs = runs && pthread_create(&watch.thread, NULL, watch_main, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!runs)
-        close_all();
+    if (!runs) {
+        tug_own_close(&watch.reports);
+        tug_own_close(&watch.stop);
+    }
     return runs;
 }
 
@@ -128,38 +143,49 @@ void tug_unmap_watch_end(void) {
     if (--watch.users == 0) {
         tug_own_ring(&watch.stop);
         pthread_join(watch.thread, NULL);
-        close_all();
+        tug_own_close(&watch.stop);
     }
     pthread_mutex_unlock(&watch.changing);
 }
 
 /* ---- ranges ---- */
 
-/* Does a System V segment lie in the range? As it seems, where /proc cannot be read. */
-static bool has_segment(uintptr_t first, uintptr_t end) {
+/* Is that mapping of the list in /proc shared, and not the library's? */
+static bool is_others(const char *line) {
+    char rights[8] = "";
+    return sscanf(line, "%*s %7s", rights) == 1 && rights[3] == 's' &&
+           strstr(line, " /memfd:tugboat") == NULL;
+}
+
+/* Does shared memory lie in the range that is not the library's? True also where /proc cannot be
+ * read. */
+static bool is_shared(uintptr_t first, uintptr_t end) {
     char line[512];
     uint64_t from, to;
-    bool has = false;
+    bool shared = false;
     FILE *maps = fopen("/proc/self/maps", "re");
-    while (maps != NULL && !has && fgets(line, sizeof(line), maps) != NULL)
-        has = sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2 && from < end &&
-              first < to && strstr(line, " /SYSV") != NULL;
+    while (maps != NULL && !shared && fgets(line, sizeof(line), maps) != NULL)
+        shared = sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &from, &to) == 2 && from < end &&
+                 first < to && is_others(line);
     if (maps != NULL)
         fclose(maps);
-    return has || maps == NULL;
+    return shared || maps == NULL;
 }
 
 bool tug_unmap_watch_add(uintptr_t first, uintptr_t end) {
     const int kept_errno = errno;
     struct uffdio_register range = {.range = {first, end - first}, .mode = UFFDIO_REGISTER_MODE_WP};
-    const bool added = tug_own_holds(&watch.reports) && !has_segment(first, end) &&
-                       ioctl(watch.reports.number, UFFDIO_REGISTER, &range) == 0;
+    bool added = !is_shared(first, end); /* without the lock: it allocates memory */
+    pthread_mutex_lock(&tug_unmap_lock);
+    added = added && tug_own_holds(&watch.reports) &&
+            ioctl(watch.reports.number, UFFDIO_REGISTER, &range) == 0;
+    pthread_mutex_unlock(&tug_unmap_lock);
     errno = kept_errno;
     return added;
 }
 
-/* While watched memory changes the kernel fills in no pages (EAGAIN); else it finds that the range
- * here has none (EINVAL). */
+/* Asks the kernel to fill in the pages of an empty range. It refuses with EAGAIN while watched
+ * memory changes, and otherwise with EINVAL, since the range is empty. */
 bool tug_unmap_watch_sees(void) {
     const int kept_errno = errno;
     struct uffdio_zeropage none = {.range = {0, 0}};

@@ -1,10 +1,11 @@
-/* Watched memory: ranges of this process's addresses of which a cache keeps something that is wrong
- * once the program has given the memory back (a device's registration of it, say).
+/* Watched memory: a cache keeps something about ranges of this process's addresses, for example a
+ * device's registration of them. That is wrong once the program has given the memory back.
  *
  * The kernel reports munmap(), mremap(), madvise() that drops pages, mmap() over a range, and a
- * heap that shrinks, from inside the C library too (userfaultfd(2)). The range is registered for
- * write protection and nothing in it is ever protected, so no access faults. A thread of this file
- * reads the reports. The kernel keeps the caller of munmap() waiting until its report is read.
+ * heap that shrinks, from inside the C library too (userfaultfd(2)). A watched range is in
+ * userfaultfd's mode for write protection, and no page of it is ever protected, so no access
+ * faults. A thread of this file reads the reports. The kernel keeps the caller of munmap() waiting
+ * until its report is read.
  *
  *      program                  kernel                      this file's thread
  *      munmap(range) ---------> unmapped, caller waits ---> takes tug_unmap_lock
@@ -12,14 +13,17 @@
  *                                                           gone(first, end)
  *                                                           gives tug_unmap_lock back
  *
- * So a thread that takes tug_unmap_lock behind a munmap() finds that gone() has been called.
- * Another thread may get the same addresses from mmap() before the report is even made:
- * tug_unmap_watch_sees() is false in that time.
+ * So gone() has been called when a thread takes tug_unmap_lock after munmap() has returned. Another
+ * thread may get the same addresses from mmap() before the report is even made:
+ * tug_unmap_watch_sees() is false in that time. (The report of madvise() comes before the pages are
+ * dropped. A program that uses the range from another thread meanwhile does not know its content.)
  *
- * The holder of tug_unmap_lock neither allocates nor frees memory, nor calls what may: to free may
- * be to unmap, and would wait for a thread that waits for the lock.
+ * A thread that holds tug_unmap_lock must not allocate or free memory, nor call a function that may
+ * do so: free() may unmap watched memory, and would then wait for this file's thread, which waits
+ * for the lock.
  *
- * Not reported: shmdt(). So memory of System V segments cannot be watched.
+ * The kernel reports neither shmdt() nor a file that shrinks. So memory that is shared is watched
+ * only if it is the library's own (node/lent.h).
  */
 #ifndef TUG_BASE_UNMAP_WATCH_H
 #define TUG_BASE_UNMAP_WATCH_H
@@ -30,21 +34,23 @@
 
 extern pthread_mutex_t tug_unmap_lock;
 
-/* Starts to watch; gone(first, end) is called from then on, with the lock held, for each range of
- * watched memory that goes. Each true is matched by a tug_unmap_watch_end(); between the first and
- * the last of these the function stays the first caller's. False: this kernel or container does not
- * report. Any thread, without the lock. */
+/* Starts the thread. It calls gone(first, end), with tug_unmap_lock held, for each range of watched
+ * memory that goes. The caller calls tug_unmap_watch_end() once for each call that returned true.
+ * While the times of several callers overlap, the function of the first one is used. False: the
+ * kernel or container does not report (Linux 5.18), or a descriptor or thread cannot be had. Any
+ * thread, without the lock. */
 bool tug_unmap_watch_begin(void (*gone)(uintptr_t first, uintptr_t end));
 void tug_unmap_watch_end(void);
 
-/* Watches whole pages, between begin and end. False: this memory cannot be watched (of a file, of a
- * System V segment, not mapped). It stays watched until it goes, or watching ends: to be watched
- * costs the program a few microseconds in the munmap() alone. Any thread, without the lock. */
+/* Watches the pages from first to end, both at page boundaries, until they are unmapped or moved,
+ * or the last tug_unmap_watch_end(). A watched range makes munmap() some microseconds slower, and
+ * nothing else. False: the memory cannot be watched (shared, of a file, not mapped), or /proc
+ * cannot be read. Between begin and end; any thread, without the lock. */
 bool tug_unmap_watch_add(uintptr_t first, uintptr_t end);
 
-/* Has gone() been called for all that is unmapped at this moment? False: some thread is in the
- * middle of it, or the kernel does not report any more (the program has closed the descriptor).
- * With the lock. */
+/* Has gone() been called for all memory that has been unmapped so far? False: a thread is in the
+ * middle of unmapping, or the kernel does not report any more, since the program has closed the
+ * descriptor. The caller holds the lock. */
 bool tug_unmap_watch_sees(void);
 
 #endif

@@ -119,7 +119,9 @@ static struct {
     char reason[160];
 } network = {.once = PTHREAD_ONCE_INIT};
 
-/* The host has a network card open that does RDMA. Has the library no row for it? */
+/* Sets network.alone and network.reason. alone: this process has a descriptor of an RDMA card open,
+ * which the host MPI uses, and the library's verbs transport cannot be used, since
+ * TUGBOAT_TRANSPORTS excludes it or it finds no device. */
 static void look_at_network(void) {
     static const char *const cards[] = {"/dev/infiniband/uverbs", "/dev/hfi1", "/dev/cxi", NULL};
     const bool verbs = (tug_settings.transports & TUG_WAY_VERBS) != 0;
@@ -131,8 +133,9 @@ static void look_at_network(void) {
                  "the host does RDMA by %s, and the library does not: %s", card, reason);
 }
 
-/* Is a window of the team better left to the host, whose puts between nodes a card does, than in
- * packets? Not where the program or a setting says what it wants. */
+/* Should the host MPI keep a window of this team? True if a card does the host's puts between nodes
+ * while the library would send packets, the team is on several nodes, and neither TUGBOAT_RMA nor
+ * the info asks for packets. */
 static bool host_alone_has_rdma(const struct tug_team *team, MPI_Info info) {
     pthread_once(&network.once, look_at_network);
     return network.alone && team->nnodes > 1 && tug_settings.rma == TUG_RMA_AUTO &&

@@ -40,6 +40,13 @@ static bool has_gone(uintptr_t first, uintptr_t end) {
     return has;
 }
 
+static unsigned calls(void) {
+    pthread_mutex_lock(&tug_unmap_lock);
+    const unsigned n = seen.calls;
+    pthread_mutex_unlock(&tug_unmap_lock);
+    return n;
+}
+
 static bool sees(void) {
     pthread_mutex_lock(&tug_unmap_lock);
     const bool all = tug_unmap_watch_sees();
@@ -157,7 +164,7 @@ static void others_unmapped(void **state) {
     (void)state;
     const uintptr_t at = map_watched(), other = map(BYTES);
     munmap((void *)other, BYTES);
-    assert_int_equal(seen.calls, 0);
+    assert_int_equal(calls(), 0);
     munmap((void *)at, BYTES);
 }
 
@@ -190,6 +197,25 @@ static void segment_refused(void **state) {
     shmdt((void *)at);
 }
 
+static bool is_file_watched(const char *name) {
+    const int file = memfd_create(name, MFD_CLOEXEC);
+    assert_true(file >= 0 && ftruncate(file, (off_t)BYTES) == 0);
+    void *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    assert_true(at != MAP_FAILED);
+    const bool watched = tug_unmap_watch_add((uintptr_t)at, (uintptr_t)at + BYTES);
+    munmap(at, BYTES);
+    assert_true(!watched || has_gone((uintptr_t)at, (uintptr_t)at + BYTES));
+    close(file);
+    return watched;
+}
+
+/* The owner of a file may cut it, which the kernel does not report. */
+static void shared_refused(void **state) {
+    (void)state;
+    assert_false(is_file_watched("other"));
+    printf("the library's own: %swatched\n", is_file_watched("tugboat") ? "" : "not ");
+}
+
 static void nothing_refused(void **state) {
     (void)state;
     const uintptr_t at = map(BYTES);
@@ -208,7 +234,7 @@ static void child_goes_on(void **state) {
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(seen.calls, 0);
+    assert_int_equal(calls(), 0);
     assert_int_equal(*(unsigned char *)at, 1);
     munmap((void *)at, BYTES);
     assert_true(has_gone(at, at + BYTES));
@@ -223,6 +249,21 @@ static void closed(void **state) {
         check_close_carelessly(descriptor);
     assert_false(sees());
     assert_false(tug_unmap_watch_add(at, at + BYTES));
+    assert_int_equal(munmap((void *)at, BYTES), 0);
+}
+
+/* Only the descriptor by which the thread is stopped: no later munmap() waits for it. */
+static void half_closed(void **state) {
+    (void)state;
+    const uintptr_t at = map_watched();
+    char link[64], path[64];
+    for (int descriptor = 3; descriptor < 4096; descriptor++) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
+        const ssize_t length = readlink(path, link, sizeof(link));
+        if (length > 5 && memcmp(link, "pipe:", 5) == 0)
+            check_close_carelessly(descriptor);
+    }
+    CHECK_SOON(!sees());
     assert_int_equal(munmap((void *)at, BYTES), 0);
 }
 
@@ -284,9 +325,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(others_unmapped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(used, set_up, tear_down),
         cmocka_unit_test_setup_teardown(segment_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(shared_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nothing_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(child_goes_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(given_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(half_closed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(closed, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@
 static struct tug_registration everything;
 
 static __typeof__(tug_ibv.reg_mr_iova) reg_mr_iova;
-static unsigned registered; /* times that memory was */
+static unsigned registered; /* calls of reg_mr_iova */
 
 static struct ibv_mr *count_registrations(struct ibv_pd *pd, void *address, size_t bytes,
                                           uint64_t there, int access) {
@@ -36,8 +36,8 @@ static void begin(void) {
     registered = 0;
 }
 
-/* Moves bytes between that memory of ORIGIN's and `theirs` at the same distance from its beginning,
- * and looks at what has come. */
+/* Moves bytes between `here`, memory of ORIGIN, and the byte `offset` of `theirs`, and checks the
+ * data at the destination. */
 static void move(enum tug_operation_kind kind, unsigned char *here, uint64_t offset, size_t bytes) {
     static unsigned seed;
     struct fake_end end;
@@ -66,7 +66,7 @@ static void nothing(uintptr_t first, uintptr_t end) {
     (void)first, (void)end;
 }
 
-/* Does the kernel tell of memory that goes? Where it does not, nothing is kept. */
+/* Does the kernel report memory that goes? Where it does not, no registration is used twice. */
 static bool is_watched(void) {
     const bool watched = tug_unmap_watch_begin(nothing);
     if (watched)
@@ -87,7 +87,7 @@ void origin_sizes(void **state) {
     munmap(memory, 4 * MIB);
 }
 
-/* Nothing around what is read is touched. */
+/* A read changes no byte outside its destination. */
 void origin_around(void **state) {
     (void)state;
     static const size_t sizes[] = {1, 64, 4096, 4097, 65537};
@@ -104,7 +104,7 @@ void origin_around(void **state) {
     munmap(memory, 1 * MIB);
 }
 
-/* More at once than there are slots. */
+/* More reads at once than there are slots. */
 void origin_many(void **state) {
     (void)state;
     enum { N = 700, BYTES = 100 };
@@ -127,7 +127,8 @@ void origin_many(void **state) {
     munmap(memory, 1 * MIB);
 }
 
-/* Memory is registered once, for what lies inside, too; small operations register nothing. */
+/* Memory is registered once. A later operation inside it uses that registration. An operation of up
+ * to TUG_ORIGIN_SLOT bytes registers nothing. */
 void origin_kept(void **state) {
     (void)state;
     unsigned char *memory = map_memory(4 * MIB);
@@ -160,7 +161,8 @@ void origin_overlapping(void **state) {
     munmap(memory, 4 * MIB);
 }
 
-/* Other memory at the same addresses is registered anew: data come into that. */
+/* After munmap(), new memory at the same addresses is registered anew, and a read arrives in the
+ * new memory. */
 void origin_gone(void **state) {
     (void)state;
     unsigned char *memory = map_memory(1 * MIB);
@@ -176,7 +178,9 @@ void origin_gone(void **state) {
     munmap(memory, 1 * MIB);
 }
 
-/* The same of pages that are dropped, and of the heap. */
+/* An operation finds the right data after free() and malloc(), and after madvise() has dropped
+ * pages.
+ */
 void origin_freed(void **state) {
     (void)state;
     begin();
@@ -195,7 +199,8 @@ void origin_freed(void **state) {
     munmap(memory, 1 * MIB);
 }
 
-/* Memory goes while an operation is under way with it. */
+/* The program unmaps the memory of an operation that has been posted. The operation ends well, and
+ * the next one uses the new memory. */
 void origin_gone_under_way(void **state) {
     (void)state;
     unsigned char *memory = map_memory(1 * MIB);
@@ -212,7 +217,8 @@ void origin_gone_under_way(void **state) {
     munmap(memory, 1 * MIB);
 }
 
-/* What is registered stays below half the limit of locked memory: the least recently used go. */
+/* Registrations that are kept stay below half the limit of locked memory: the least recently used
+ * ones end. A larger operation is registered for itself alone. */
 void origin_bounded(void **state) {
     struct rlimit before, little = {8 * MIB, 8 * MIB};
     unsigned char *memory = map_memory(16 * MIB);
@@ -229,14 +235,14 @@ void origin_bounded(void **state) {
     assert_int_equal(registered, is_watched() ? 16 : 17);
     write_from(memory, 1 * MIB - 8192);
     assert_int_equal(registered, is_watched() ? 17 : 18);
-    write_from(memory, 12 * MIB); /* by itself */
+    write_from(memory, 12 * MIB); /* each time anew */
     write_from(memory, 12 * MIB);
     assert_int_equal(registered, is_watched() ? 19 : 20);
     setrlimit(RLIMIT_MEMLOCK, &before);
     munmap(memory, 16 * MIB);
 }
 
-/* A program may send what it may not write to. */
+/* A write may have its data in memory that the program can only read. */
 void origin_read_only(void **state) {
     (void)state;
     unsigned char *memory = map_memory(1 * MIB);
@@ -259,7 +265,8 @@ static struct ibv_mr *refuse(struct ibv_pd *pd, void *address, size_t bytes, uin
     return NULL;
 }
 
-/* What the device does not register goes another way, as it was. */
+/* The device refuses a registration: the operation goes to the next transport with its local memory
+ * unchanged. */
 void origin_refused(void **state) {
     (void)state;
     unsigned char *memory = map_memory(1 * MIB);
@@ -273,13 +280,13 @@ void origin_refused(void **state) {
     assert_done(&end, 0);
     assert_ptr_equal(operation->local, memory);
     ORIGIN->passed = 0;
-    write_from(memory, 4096); /* there are slots */
+    write_from(memory, 4096); /* its data go by a slot, which is registered already */
     tug_ibv.reg_mr_iova = count_registrations;
     write_from(memory, 1 * MIB);
     munmap(memory, 1 * MIB);
 }
 
-static int is_fork_initialized_not(void) {
+static int fork_is_enabled(void) {
     return 1;
 }
 
@@ -289,7 +296,7 @@ void origin_of_parent(void **state) {
     struct fake_end end;
     int (*const is_fork_initialized)(void) = tug_ibv.is_fork_initialized;
     tear_down(state);
-    tug_ibv.is_fork_initialized = is_fork_initialized_not;
+    tug_ibv.is_fork_initialized = fork_is_enabled;
     set_up(state);
     begin();
     write_from(memory, 4096);
@@ -303,7 +310,8 @@ void origin_of_parent(void **state) {
     munmap(memory, 1 * MIB);
 }
 
-/* The queue pair is lost while operations with lent memory are under way: they start again. */
+/* TARGET has lost its queue pair when an operation with a slot or with registered pages is posted:
+ * the operation starts again. */
 void origin_restarts(void **state) {
     (void)state;
     unsigned char *memory = map_memory(1 * MIB);

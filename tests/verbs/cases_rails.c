@@ -342,7 +342,7 @@ void rails_wake(void **state) {
     fake_round();
     post(TUG_OPERATION_WRITE, theirs, 0, 0, 256 * KIB, &end);
     assert_false(tug_transport_verbs.arm(ORIGIN->view)); /* unsent by both */
-    tug_verbs_flush(rail_of(ORIGIN, 0), true);
+    tug_verbs_flush(rail_of(ORIGIN, 0), TUG_BATCH_GOES);
     assert_false(tug_transport_verbs.arm(ORIGIN->view)); /* by the second */
     assert_true(fake_finish(10));
     assert_done(&end, 0);

@@ -1,14 +1,15 @@
 /*
  * counts: what the card and the library do for one epoch of MPI's one-sided calls.
  *
- * Rank 0 has operations done at rank 1, which waits for it; 2 ranks over the stand-in card
- * (run_mpi.sh --nodes card). For each kind of operation, size, flavour of window, number of
- * operations in an epoch and synchronisation a row tells, for one epoch, what rank 0's card did
- * (work requests by kind, in line, signalled, doorbells, receives, completions, registrations),
- * what its library did (packets, acknowledgements among them, messages of the host, sleeps), and
- * the same of rank 1. The operations go to places apart, so that they cannot become one. The first
- * epochs are not counted; what is told is the mean of those that are. The last epoch has data of
- * its own, which are checked.
+ * Rank 0 operates on the window of rank 1, which takes part in the synchronisation only; 2 ranks
+ * over the stand-in card (run_mpi.sh --nodes card). A row is a kind of operation, a size, a flavour
+ * of window, a number of operations in an epoch and a synchronisation. It tells for one epoch what
+ * rank 0's card did (work requests by kind, inline, signalled, doorbells, receives, completions,
+ * registrations), what its library did (packets, acknowledgements among them, messages of the host,
+ * parks), and of rank 1 the SENDs, other requests, doorbells, completions and packets. The first
+ * epochs are not counted; each number is the mean of the counted ones. Operations of less than 1
+ * MiB leave gaps between their places, so that the library cannot join them. Bars are held on what
+ * a put or a get takes. The last epoch has data of its own, which are checked.
  *
  * Usage: counts [all] [put|get|fetch_and_op]...   all: 64 operations of 1 MiB an epoch, too
  */
@@ -83,7 +84,8 @@ static void count(struct counts *counts) {
         MUST(MPI_T_pvar_read(session, variables[i], &counts->library[i]));
 }
 
-/* What has been counted in all epochs of a row, and in that which took the least of each. */
+/* Of each counter: the sum over the counted epochs of a row, and the smallest value in one of them.
+ */
 struct tally {
     struct counts sum, least;
 };
@@ -185,7 +187,7 @@ static int64_t word_at(const struct row *row, const char *memory, int i) {
     return word;
 }
 
-/* What the next epoch moves. */
+/* Fills the memory that the next epochs move. */
 static void prepare(const struct row *row, uint64_t round) {
     if (row->operation == PUT && w.rank == 0)
         fill(row, buffer, round);
@@ -195,7 +197,7 @@ static void prepare(const struct row *row, uint64_t round) {
         MUST(MPI_Win_sync(w.win));
 }
 
-/* The words at the target are 0. */
+/* Sets the words of FETCH_AND_OP to 0 and, for FLUSH, begins the epoch of MPI_Win_lock_all. */
 static void begin_row(const struct row *row) {
     check_barrier(MPI_COMM_WORLD);
     MUST(MPI_Win_lock(MPI_LOCK_EXCLUSIVE, w.rank, 0, w.win));
@@ -207,7 +209,7 @@ static void begin_row(const struct row *row) {
         MUST(MPI_Win_lock_all(0, w.win));
 }
 
-/* epochs: so many have been; the words began at 0. */
+/* epochs: the number of epochs of this row so far; each has added 1 to every word, from 0 on. */
 static void check_epoch(const struct row *row, uint64_t round, int64_t epochs) {
     if (row->operation == PUT && w.rank == 1)
         check_data(row, w.base, round);
@@ -261,7 +263,8 @@ static void print_row(const struct row *row, const struct counts *origin,
     fflush(stdout);
 }
 
-/* One epoch, and what this rank did for it. The target waits until what comes late has come. */
+/* Runs one epoch and adds what this rank did for it. Rank 1 counts from before the first barrier to
+ * after the last, so that packets before and after its own calls count, too. */
 static void run_epoch(const struct row *row, struct tally *tally) {
     struct counts before;
     if (w.rank == 1)
@@ -281,17 +284,20 @@ static void run_epoch(const struct row *row, struct tally *tally) {
 
 /* ---- bars ---- */
 
-/* A put or get is one request of the card, from any memory and of any length. What ends by a flush
- * takes no packet, and one doorbell and one completion for all that are short; each long one has
- * its own. Where an epoch ends by messages, their number does not grow with the operations'. The
- * offload thread may post some of a batch before its end, but not in each epoch. */
+/* A put or get takes one request of the card, whatever its local memory and length. In FLUSH no
+ * packets go; all operations shorter than LONG share one doorbell and one completion, and each
+ * longer one may have its own. In FENCE and PSCW the number of packets does not depend on the
+ * number of operations. The offload thread may post part of a batch early in some epochs, so
+ * doorbells and completions are checked in the epoch that has fewest. LOCK and FETCH_AND_OP are not
+ * checked. */
 enum { LONG = 16384, IN_LINE = 220, MESSAGES_MOST = 6 };
 
 static bool is_held(const struct row *row) {
     return row->operation != FETCH_AND_OP && row->sync != LOCK;
 }
 
-/* Registrations of buffers have half of what may be locked. */
+/* Does the library keep the registrations of a row's buffer? It does if the buffer is smaller than
+ * half the limit of locked memory. */
 static bool are_kept(const struct row *row) {
     struct rlimit limit;
     return getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
@@ -318,8 +324,8 @@ static void hold_bars(const struct row *row, const struct tally *tally) {
     CHECK(least->completions <= calls, "%llu completions", (unsigned long long)least->completions);
 }
 
-/* The target's card does it: the target posts nothing but acknowledgements and what ends an epoch.
- */
+/* The target's card carries out the operations: the target posts SENDs only, and none in at least
+ * one epoch of FLUSH. */
 static void hold_target_bars(const struct row *row, const struct tally *tally) {
     const struct fake_card_counts *card = &tally->sum.card;
     if (!is_held(row))

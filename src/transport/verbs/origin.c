@@ -17,10 +17,10 @@
 
 /* Whole pages of the program's that are registered. */
 struct entry {
-    struct tug_registration registration; /* the first member. users: the holder's */
+    struct tug_registration registration;
     uintptr_t first, end;
     bool writable; /* by the device */
-    bool gone;     /* no other operation may use it. With tug_unmap_lock */
+    bool gone;     /* no other operation may use it; tug_unmap_lock protects it */
     uint64_t used; /* origin->uses when it was used last */
     struct entry *next;
 };
@@ -30,21 +30,24 @@ struct tug_origin {
     uint16_t spare[SLOTS];
     uint32_t nspare;
 
-    struct entry *entries[ENTRIES]; /* by addresses, apart from each other. With tug_unmap_lock */
-    uint32_t n;                     /* written by the holder alone */
-    struct entry *retired;          /* taken out, perhaps still in use */
-    uint64_t bytes, most;           /* of entries */
+    /* By addresses, apart from each other. The holder of the baton alone writes them, with
+     * tug_unmap_lock held; gone() reads them, with it held, too. */
+    struct entry *entries[ENTRIES];
+    uint32_t n;
+    struct entry *retired; /* entries that have been taken out, perhaps still in use */
+    uint64_t bytes, most;  /* of all pages in entries, and the bound of that */
     uint64_t uses;
-    uint64_t changes; /* those that have been dealt with */
-    bool registers;   /* pages of the program */
-    bool watches;
-    struct tug_origin *next; /* of all, with tug_unmap_lock */
+    uint64_t changes;        /* the value of the global `changes` at the last tidy() */
+    bool registers;          /* it registers pages of the program */
+    bool watches;            /* tug_unmap_watch_begin() has returned true */
+    struct tug_origin *next; /* in the list of all stores, which tug_unmap_lock protects */
 };
 
 static struct tug_origin *origins;
-static _Atomic uint64_t changes; /* times that something has gone */
+static _Atomic uint64_t changes; /* times that entries have been marked as gone */
 
-/* tug_unmap_watch_begin() */
+/* Marks the entries of memory that goes. The thread that watches calls it, with tug_unmap_lock
+ * held. */
 static void gone(uintptr_t first, uintptr_t end) {
     for (struct tug_origin *origin = origins; origin != NULL; origin = origin->next)
         for (uint32_t i = 0; i < origin->n; i++)
@@ -73,7 +76,7 @@ static void make_slots(struct tug_verbs *verbs, struct tug_origin *origin) {
     }
 }
 
-/* Half of what may be locked; where all may be, an eighth of the memory. */
+/* Half the limit of locked memory; where there is none, an eighth of the machine's memory. */
 static uint64_t bytes_most(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
@@ -81,7 +84,7 @@ static uint64_t bytes_most(void) {
     return (uint64_t)sysconf(_SC_PHYS_PAGES) / 8 * tug_page_bytes();
 }
 
-/* Made with the first operation that needs it. NULL: no memory. */
+/* Returns the endpoint's store, which the first operation that needs it makes. NULL: no memory. */
 static struct tug_origin *origin_of(struct tug_verbs *verbs) {
     if (verbs->origin != NULL)
         return verbs->origin;
@@ -106,7 +109,7 @@ static void end_entry(struct entry *entry) {
     free(entry);
 }
 
-/* Ends those that have been taken out and are not in use any more. */
+/* Ends the retired entries that are not in use any more. */
 static void sweep(struct tug_origin *origin) {
     struct entry **at = &origin->retired;
     while (*at != NULL) {
@@ -120,7 +123,7 @@ static void sweep(struct tug_origin *origin) {
     }
 }
 
-/* Takes the i-th one out. With tug_unmap_lock. */
+/* Takes the i-th entry out. The caller holds tug_unmap_lock. */
 static void retire(struct tug_origin *origin, uint32_t i) {
     struct entry *entry = origin->entries[i];
     origin->n--;
@@ -130,7 +133,8 @@ static void retire(struct tug_origin *origin, uint32_t i) {
     origin->retired = entry;
 }
 
-/* Takes out all whose memory has gone. */
+/* Takes out the entries that have been marked as gone since the last call, and ends the retired
+ * ones that are not in use. */
 static void tidy(struct tug_origin *origin) {
     const uint64_t now = atomic_load_explicit(&changes, memory_order_relaxed);
     if (origin->changes != now) {
@@ -145,7 +149,7 @@ static void tidy(struct tug_origin *origin) {
         sweep(origin);
 }
 
-/* The first one that ends behind the address; origin->n: there is none. */
+/* The index of the first entry that ends behind the address; origin->n if there is none. */
 static uint32_t search(const struct tug_origin *origin, uintptr_t address) {
     uint32_t low = 0, high = origin->n;
     while (low < high) {
@@ -158,7 +162,8 @@ static uint32_t search(const struct tug_origin *origin, uintptr_t address) {
     return low;
 }
 
-/* One that may be used for those pages; in use from now on. NULL: there is none. */
+/* Returns an entry that covers these pages and that the operation may use; the caller counts itself
+ * in. NULL: there is none, or memory is going at this moment. */
 static struct entry *find(struct tug_origin *origin, uintptr_t first, uintptr_t end, bool writes) {
     struct entry *found = NULL;
     pthread_mutex_lock(&tug_unmap_lock);
@@ -171,7 +176,8 @@ static struct entry *find(struct tug_origin *origin, uintptr_t first, uintptr_t 
     return found;
 }
 
-/* Takes out the one that has not been used for the longest time. False: all are in use. */
+/* Takes out the entry that has not been used for the longest time. False: there is none, or all are
+ * in use. */
 static bool retire_oldest(struct tug_origin *origin) {
     uint32_t oldest = origin->n;
     for (uint32_t i = 0; i < origin->n; i++)
@@ -186,7 +192,8 @@ static bool retire_oldest(struct tug_origin *origin) {
     return true;
 }
 
-/* Takes out those in the way of the entry, which covers them from now on, and inserts it. */
+/* Takes out the entries that the new one overlaps, lets it grow over those of them that are not
+ * gone, and inserts it. Sets the base and bytes of its registration. */
 static void insert(struct tug_origin *origin, struct entry *entry) {
     pthread_mutex_lock(&tug_unmap_lock);
     uint32_t i = search(origin, entry->first);
@@ -213,13 +220,15 @@ static void take_out(struct tug_origin *origin, const struct entry *entry) {
     pthread_mutex_unlock(&tug_unmap_lock);
 }
 
+/* No other operation uses the entry. */
 static void spoil(struct entry *entry) {
     pthread_mutex_lock(&tug_unmap_lock);
-    entry->gone = true;
+    gone(entry->first, entry->end);
     pthread_mutex_unlock(&tug_unmap_lock);
 }
 
-/* Registers the entry's pages, which the device may write to if the program may. */
+/* Registers the entry's pages. The device may write to them if the program may. False: it refuses,
+ * or the operation writes to pages that the program may not write to. */
 static bool register_pages(struct tug_verbs *verbs, struct entry *entry, bool writes) {
     entry->writable =
         tug_verbs_memory_register_local(verbs, &entry->registration, IBV_ACCESS_LOCAL_WRITE);
@@ -227,8 +236,9 @@ static bool register_pages(struct tug_verbs *verbs, struct entry *entry, bool wr
            (!writes && tug_verbs_memory_register_local(verbs, &entry->registration, 0));
 }
 
-/* A new one for those pages. The order is: known to gone(), watched, registered; so what goes
- * meanwhile is known to have gone. NULL: the device refuses, or there is no memory. */
+/* Makes an entry for these pages, larger if it replaces others. In this order gone() can find the
+ * entry, its pages are watched, they are registered; so memory that goes meanwhile marks the entry.
+ * NULL: the device refuses, memory is lacking, or all ENTRIES are in use. */
 static struct entry *make(struct tug_verbs *verbs, struct tug_origin *origin, uintptr_t first,
                           uintptr_t end, bool writes) {
     struct entry *entry = calloc(1, sizeof(*entry));

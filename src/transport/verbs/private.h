@@ -586,13 +586,14 @@ static inline void tug_verbs_touch(struct tug_verbs *verbs, struct tug_verbs_pai
 
 /* Posts the operation by the view's rail. */
 void tug_verbs_post(struct tug_verbs_view *view, struct tug_operation *operation);
-/* What becomes of operations that wait at pairs. A large one, or a message, never waits. */
+/* Whether operations that wait at a pair go on waiting for more. They do not if a large operation
+ * or a message is among them, or if aggregation is off. */
 enum tug_verbs_batch {
-    TUG_BATCH_GOES,  /* all are posted */
-    TUG_BATCH_ENDS,  /* fewer than TUG_VERBS_WAIT wait, until the next poll, while the peer has work
-                        of ours */
-    TUG_BATCH_GROWS, /* the caller is about to start more: fewer than TUG_VERBS_DEPTH wait likewise
-                      */
+    TUG_BATCH_GOES,  /* the pair posts as many as it has room for */
+    TUG_BATCH_ENDS,  /* the caller has no more for now: fewer than TUG_VERBS_WAIT operations wait
+                        until  the next poll, if the pair has work under way */
+    TUG_BATCH_GROWS, /* the caller is about to start more: fewer than TUG_VERBS_DEPTH operations
+                        wait until the next poll */
 };
 void tug_verbs_flush(struct tug_verbs *verbs, enum tug_verbs_batch batch);
 bool tug_verbs_poll(struct tug_verbs *verbs);
