@@ -142,11 +142,14 @@ void tug_verbs_number_not(struct tug_verbs_view *view) {
 
 /* ---- memory ---- */
 
-/* A work request is its control, its address and the data in line, in units of 64 bytes; each queue
- * begins at a page; a completion has 64 bytes: so the common devices have it. */
+#define REQUEST_HEAD 36 /* bytes of control, remote address, and length of the inline data */
+
+/* A work request is its head and the inline data, in units of 64 bytes; each queue begins at a
+ * page; a completion has 64 bytes: so the common devices have it. */
 bool tug_verbs_footprint(uint32_t operations, uint32_t active,
                          struct tug_verbs_footprint *footprint) {
-    const size_t request = (64 + TUG_VERBS_INLINE + 63) / 64 * 64, page = tug_page_bytes();
+    const size_t request = (REQUEST_HEAD + TUG_VERBS_INLINE + 63) / 64 * 64,
+                 page = tug_page_bytes();
     const size_t sender = TUG_VERBS_DEPTH * request, server = page;
     const size_t connected = active < tug_settings.verbs_pairs ? active : tug_settings.verbs_pairs;
     size_t capacity = 8;
