@@ -22,11 +22,25 @@ static uint64_t word_of(size_t page, uint64_t number, size_t word) {
     return number << 32 | (check_word(page, number, word) & UINT32_MAX);
 }
 
+/* Is some part of the word, [from, to) of its bytes, that of a put since `least`? */
+static bool has_part(size_t page, uint64_t least, size_t k, uint64_t word, int from, int to) {
+    const uint64_t mask = (to < 8 ? (uint64_t)1 << 8 * to : 0) - ((uint64_t)1 << 8 * from);
+    for (uint64_t number = least; number < least + 4096; number++)
+        if (((word ^ word_of(page, number, k)) & mask) == 0)
+            return true;
+    return false;
+}
+
 /* Is it the word of a put since `least`, or bytes of two that followed each other closely? Gets and
- * puts of whole pages at the same time may mix, and over a network they do so within a word. */
+ * puts of whole pages at the same time may mix, and over a network they do so within a word. A copy
+ * by the kernel (rep movsb) may stop within a word and go on when the process has a core again:
+ * then the second put is any later one. */
 static bool is_of_puts(size_t page, uint64_t least, size_t k, uint64_t word) {
     if (word >> 32 >= least && word == word_of(page, word >> 32, k))
         return true;
+    for (int split = 1; split < 8; split++)
+        if (has_part(page, least, k, word, 0, split) && has_part(page, least, k, word, split, 8))
+            return true;
     for (uint64_t first = least; first < least + 4096; first++)
         for (uint64_t next = first + 1; next < first + 4; next++) {
             uint64_t of_first = word ^ word_of(page, first, k),
