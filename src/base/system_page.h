@@ -26,12 +26,13 @@ static inline uintptr_t tug_page_down(uintptr_t address) {
 }
 
 /* Accesses a byte and changes nothing. If the program has protected the page, the thread faults as
- * the program expects; an access by the kernel fails there (EFAULT). */
+ * the program expects; an access by the kernel fails there (EFAULT). A compiler may make a load of
+ * an atomic OR with 0 (clang does), but not of a compare-and-swap. */
 static inline void tug_page_access(void *byte, bool writes) {
-    if (writes)
-        (void)__atomic_fetch_or((unsigned char *)byte, 0, __ATOMIC_RELAXED);
-    else
-        (void)*(volatile unsigned char *)byte;
+    unsigned char is = *(volatile unsigned char *)byte;
+    while (writes && !__atomic_compare_exchange_n((unsigned char *)byte, &is, is, false,
+                                                  __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
 }
 
 /* The same with a byte of each page that the memory touches. */
