@@ -192,7 +192,7 @@ static bool take(struct tug_interpreter *self, const struct tug_row_step *step) 
 }
 
 static bool do_step(struct tug_interpreter *self, const struct tug_row_step *step) {
-    if (step->ring == NULL)
+    if (step->ring == NULL) /* a row reaches into no other rank's memory (is_brief) */
         return tug_interpreter_execute(self, step->d, 0, &step->piece, NULL);
     return publishes(step->d) ? publish(self, step) : take(self, step);
 }

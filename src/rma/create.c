@@ -137,9 +137,11 @@ static void look_at_network(void) {
  * while the library would send packets, the team is on several nodes, and neither TUGBOAT_RMA nor
  * the info asks for packets. */
 static bool host_alone_has_rdma(const struct tug_team *team, MPI_Info info) {
+    if (team->nnodes == 1 || tug_settings.rma != TUG_RMA_AUTO ||
+        info_says(info, "tugboat_lane", "packet"))
+        return false; /* without a look at each descriptor of the process */
     pthread_once(&network.once, look_at_network);
-    return network.alone && team->nnodes > 1 && tug_settings.rma == TUG_RMA_AUTO &&
-           !info_says(info, "tugboat_lane", "packet");
+    return network.alone;
 }
 
 /* ---- reasons ---- */
