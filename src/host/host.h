@@ -106,16 +106,18 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 struct tug_host {
+#define TUG_BEGINNING(...) (__VA_ARGS__, MPI_Request *request) /* of the nonblocking twin */
 #define TUG_CALL(Name, parameters, arguments) int(*Name) parameters;
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
     int(*Name) parameters;                                                                         \
-    __typeof__(PMPI_##Twin) *Twin;
+    int(*Twin) TUG_BEGINNING parameters;
 #define TUG_CALL_REDUCTION(Name, Twin, parameters, arguments) int(*Name) parameters;
 #include "host/calls.def"
 #define TUG_HOST_POINTER(Name) __typeof__(PMPI_##Name) *Name;
     TUG_HOST_FUNCTIONS(TUG_HOST_POINTER)
     TUG_HOST_FUNCTIONS_MORE(TUG_HOST_POINTER)
 #undef TUG_HOST_POINTER
+#undef TUG_BEGINNING
 };
 #pragma GCC diagnostic pop
 
