@@ -53,32 +53,6 @@ module mpix_f08
             type(MPI_Request), intent(out) :: request
             integer, optional, intent(out) :: ierror
         end subroutine
-        subroutine MPIX_Scan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
-                ierror) bind(C, name="mpix_scan_init_")
-            use mpi_f08, only: MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request
-            !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf, recvbuf
-            type(*), dimension(*), asynchronous :: sendbuf, recvbuf
-            integer, intent(in) :: count
-            type(MPI_Datatype), intent(in) :: datatype
-            type(MPI_Op), intent(in) :: op
-            type(MPI_Comm), intent(in) :: comm
-            type(MPI_Info), intent(in) :: info
-            type(MPI_Request), intent(out) :: request
-            integer, optional, intent(out) :: ierror
-        end subroutine
-        subroutine MPIX_Exscan_init(sendbuf, recvbuf, count, datatype, op, comm, info, request, &
-                ierror) bind(C, name="mpix_exscan_init_")
-            use mpi_f08, only: MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request
-            !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf, recvbuf
-            type(*), dimension(*), asynchronous :: sendbuf, recvbuf
-            integer, intent(in) :: count
-            type(MPI_Datatype), intent(in) :: datatype
-            type(MPI_Op), intent(in) :: op
-            type(MPI_Comm), intent(in) :: comm
-            type(MPI_Info), intent(in) :: info
-            type(MPI_Request), intent(out) :: request
-            integer, optional, intent(out) :: ierror
-        end subroutine
         subroutine MPIX_Reduce_scatter_block_init(sendbuf, recvbuf, recvcount, datatype, op, comm, &
                 info, request, ierror) bind(C, name="mpix_reduce_scatter_block_init_")
             use mpi_f08, only: MPI_Datatype, MPI_Op, MPI_Comm, MPI_Info, MPI_Request
@@ -155,18 +129,6 @@ module mpix_f08
             type(MPI_Request), intent(out) :: request
             integer, optional, intent(out) :: ierror
         end subroutine
-        subroutine MPIX_Scatter_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
-                root, comm, info, request, ierror) bind(C, name="mpix_scatter_init_")
-            use mpi_f08, only: MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request
-            !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf, recvbuf
-            type(*), dimension(*), asynchronous :: sendbuf, recvbuf
-            integer, intent(in) :: sendcount, recvcount, root
-            type(MPI_Datatype), intent(in) :: sendtype, recvtype
-            type(MPI_Comm), intent(in) :: comm
-            type(MPI_Info), intent(in) :: info
-            type(MPI_Request), intent(out) :: request
-            integer, optional, intent(out) :: ierror
-        end subroutine
         subroutine MPIX_Scatterv_init(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, &
                 recvtype, root, comm, info, request, ierror) bind(C, name="mpix_scatterv_init_")
             use mpi_f08, only: MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request
@@ -174,18 +136,6 @@ module mpix_f08
             type(*), dimension(*), asynchronous :: sendbuf, recvbuf
             integer, intent(in) :: recvcount, root
             integer, intent(in) :: sendcounts(*), displs(*)
-            type(MPI_Datatype), intent(in) :: sendtype, recvtype
-            type(MPI_Comm), intent(in) :: comm
-            type(MPI_Info), intent(in) :: info
-            type(MPI_Request), intent(out) :: request
-            integer, optional, intent(out) :: ierror
-        end subroutine
-        subroutine MPIX_Alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, &
-                comm, info, request, ierror) bind(C, name="mpix_alltoall_init_")
-            use mpi_f08, only: MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request
-            !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf, recvbuf
-            type(*), dimension(*), asynchronous :: sendbuf, recvbuf
-            integer, intent(in) :: sendcount, recvcount
             type(MPI_Datatype), intent(in) :: sendtype, recvtype
             type(MPI_Comm), intent(in) :: comm
             type(MPI_Info), intent(in) :: info
@@ -218,59 +168,6 @@ module mpix_f08
             type(MPI_Request), intent(out) :: request
             integer, optional, intent(out) :: ierror
         end subroutine
-        subroutine MPIX_Neighbor_allgather_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
-                recvtype, comm, info, request, ierror) bind(C, &
-                name="mpix_neighbor_allgather_init_")
-            use mpi_f08, only: MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request
-            !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf, recvbuf
-            type(*), dimension(*), asynchronous :: sendbuf, recvbuf
-            integer, intent(in) :: sendcount, recvcount
-            type(MPI_Datatype), intent(in) :: sendtype, recvtype
-            type(MPI_Comm), intent(in) :: comm
-            type(MPI_Info), intent(in) :: info
-            type(MPI_Request), intent(out) :: request
-            integer, optional, intent(out) :: ierror
-        end subroutine
-        subroutine MPIX_Neighbor_allgatherv_init(sendbuf, sendcount, sendtype, recvbuf, &
-                recvcounts, displs, recvtype, comm, info, request, ierror) bind(C, &
-                name="mpix_neighbor_allgatherv_init_")
-            use mpi_f08, only: MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request
-            !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf, recvbuf
-            type(*), dimension(*), asynchronous :: sendbuf, recvbuf
-            integer, intent(in) :: sendcount
-            integer, intent(in) :: recvcounts(*), displs(*)
-            type(MPI_Datatype), intent(in) :: sendtype, recvtype
-            type(MPI_Comm), intent(in) :: comm
-            type(MPI_Info), intent(in) :: info
-            type(MPI_Request), intent(out) :: request
-            integer, optional, intent(out) :: ierror
-        end subroutine
-        subroutine MPIX_Neighbor_alltoall_init(sendbuf, sendcount, sendtype, recvbuf, recvcount, &
-                recvtype, comm, info, request, ierror) bind(C, &
-                name="mpix_neighbor_alltoall_init_")
-            use mpi_f08, only: MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request
-            !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf, recvbuf
-            type(*), dimension(*), asynchronous :: sendbuf, recvbuf
-            integer, intent(in) :: sendcount, recvcount
-            type(MPI_Datatype), intent(in) :: sendtype, recvtype
-            type(MPI_Comm), intent(in) :: comm
-            type(MPI_Info), intent(in) :: info
-            type(MPI_Request), intent(out) :: request
-            integer, optional, intent(out) :: ierror
-        end subroutine
-        subroutine MPIX_Neighbor_alltoallv_init(sendbuf, sendcounts, sdispls, sendtype, recvbuf, &
-                recvcounts, rdispls, recvtype, comm, info, request, ierror) bind(C, &
-                name="mpix_neighbor_alltoallv_init_")
-            use mpi_f08, only: MPI_Datatype, MPI_Comm, MPI_Info, MPI_Request
-            !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf, recvbuf
-            type(*), dimension(*), asynchronous :: sendbuf, recvbuf
-            integer, intent(in) :: sendcounts(*), sdispls(*), recvcounts(*), rdispls(*)
-            type(MPI_Datatype), intent(in) :: sendtype, recvtype
-            type(MPI_Comm), intent(in) :: comm
-            type(MPI_Info), intent(in) :: info
-            type(MPI_Request), intent(out) :: request
-            integer, optional, intent(out) :: ierror
-        end subroutine
         subroutine MPIX_Neighbor_alltoallw_init(sendbuf, sendcounts, sdispls, sendtypes, recvbuf, &
                 recvcounts, rdispls, recvtypes, comm, info, request, ierror) bind(C, &
                 name="mpix_neighbor_alltoallw_init_")
@@ -286,4 +183,18 @@ module mpix_f08
             integer, optional, intent(out) :: ierror
         end subroutine
     end interface
+
+    ! with the same arguments as others
+    procedure(MPIX_Allreduce_init), bind(C, name="mpix_scan_init_") :: MPIX_Scan_init
+    procedure(MPIX_Allreduce_init), bind(C, name="mpix_exscan_init_") :: MPIX_Exscan_init
+    procedure(MPIX_Gather_init), bind(C, name="mpix_scatter_init_") :: MPIX_Scatter_init
+    procedure(MPIX_Allgather_init), bind(C, name="mpix_alltoall_init_") :: MPIX_Alltoall_init
+    procedure(MPIX_Allgather_init), bind(C, name="mpix_neighbor_allgather_init_") :: &
+            MPIX_Neighbor_allgather_init
+    procedure(MPIX_Allgatherv_init), bind(C, name="mpix_neighbor_allgatherv_init_") :: &
+            MPIX_Neighbor_allgatherv_init
+    procedure(MPIX_Allgather_init), bind(C, name="mpix_neighbor_alltoall_init_") :: &
+            MPIX_Neighbor_alltoall_init
+    procedure(MPIX_Alltoallv_init), bind(C, name="mpix_neighbor_alltoallv_init_") :: &
+            MPIX_Neighbor_alltoallv_init
 end module mpix_f08

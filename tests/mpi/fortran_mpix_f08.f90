@@ -50,6 +50,14 @@ program fortran_mpix_f08
     if (any(to /= [(100 * (i - 1) + rank + 1, i = 1, nranks)])) call wrong(6)
     call MPI_Request_free(request)
 
+    call MPIX_Scan_init(MPI_IN_PLACE, all, 2, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, &
+                        MPI_INFO_NULL, request)
+    all = [rank, 1]
+    call MPI_Start(request)
+    call MPI_Wait(request, MPI_STATUS_IGNORE)
+    if (any(all /= [rank * (rank + 1) / 2, rank + 1])) call wrong(10)
+    call MPI_Request_free(request)
+
     call MPI_Win_allocate(13_MPI_ADDRESS_KIND, 1, MPI_INFO_NULL, MPI_COMM_WORLD, memory, window)
     call MPI_Win_get_attr(window, MPI_WIN_SIZE, value, there)
     if (.not. there .or. value /= 13) call wrong(3)
