@@ -398,8 +398,7 @@ static const struct setting settings[] = {
             "shape of the network, for trinary pipelines. Nodes are counted along the first axis "
             "first, in the order of their first ranks. Communicators of another size ignore it. "
             "auto: from the numbers in SLURM_TOPOLOGY_ADDR, or else in the nodes' names, where "
-            "they fill a grid of two to six axes; or else, for 6 to 64 nodes, from the times of "
-            "messages"),
+            "they fill a grid of two to six axes"),
     SETTING("TUGBOAT_TUNING", tuning, tuning, "none",
             "none (a short measurement when it is needed), or a file of tugboat calibrate",
             "measured parameters of this machine, for the model that chooses how to broadcast"),

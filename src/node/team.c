@@ -22,10 +22,8 @@
 #include "host/wait_group.h"
 #include "node/arena.h"
 #include "node/locks.h"
-#include "node/pings.h"
 #include "node/spread.h"
 #include "node/words.h"
-#include "schedule/nearness.h"
 #include "schedule/torus.h"
 #include "tugboat/tugboat.h"
 
@@ -189,23 +187,7 @@ static bool read_torus(const struct tug_team *team, const struct whereabouts *al
     return tug_torus_of_names(names, team->places.nnodes, sides, position);
 }
 
-/* Collective, the same answer on all ranks. */
-static bool measure_torus(const struct tug_team *team, uint32_t sides[3], uint32_t *position) {
-    const uint32_t n = team->places.nnodes;
-    if (n < TUG_NEARNESS_LEAST || n > TUG_NEARNESS_MOST)
-        return false;
-    float *times = malloc((size_t)n * n * sizeof(*times));
-    bool found = tug_all_agree(team->comm, times != NULL);
-    if (found) {
-        tug_pings_measure(team->comm, (uint32_t)team->rank, &team->places, times);
-        found = tug_torus_of_times(times, n, sides, position);
-    }
-    free(times);
-    return found;
-}
-
-/* Collective; all ranks read the same names, and know the same times. Where they tell no torus, the
- * network stays flat. */
+/* Collective; all ranks read the same names. Where they tell no torus, the network stays flat. */
 static int find_torus(struct tug_team *team) {
     const struct whereabouts here = look_around();
     const uint32_t n = team->places.nnodes;
@@ -224,10 +206,6 @@ static int find_torus(struct tug_team *team) {
             by = "the names of its nodes";
             found =
                 read_torus(team, all, offsetof(struct whereabouts, name), names, sides, position);
-        }
-        if (!found) {
-            by = "the times of messages";
-            found = measure_torus(team, sides, position);
         }
         ready = !found || tug_places_arrange(&team->places, sides, position) == 0;
         if (found && team->rank == 0)

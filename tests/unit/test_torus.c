@@ -5,7 +5,6 @@
 
 #include "check.h"
 #include "model/network.h"
-#include "schedule/nearness.h"
 #include "schedule/torus.h"
 
 #define NODES_MOST 256
@@ -167,97 +166,6 @@ static void distances(void **state) {
     tug_places_fini(&places);
 }
 
-/* ---- by times ---- */
-
-static float times[TUG_NEARNESS_MOST * TUG_NEARNESS_MOST];
-static uint64_t random_state;
-
-static uint32_t draw(uint32_t below) {
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 33) % below;
-}
-
-/* The nodes of a torus in any order; a link takes 100, what is measured up to `noise` more. */
-static void measure(const struct tug_torus *torus, uint32_t n, uint32_t noise) {
-    uint32_t place[TUG_NEARNESS_MOST];
-    memset(times, 0, sizeof(times));
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t j = draw(i + 1);
-        place[i] = place[j];
-        place[j] = i;
-    }
-    for (uint32_t a = 0; a < n; a++)
-        for (uint32_t b = a + 1; b < n; b++)
-            times[a * n + b] =
-                (float)(500 + 100 * links(torus, place[a], place[b]) + draw(noise + 1));
-}
-
-/* All nodes that are neighbours by time are so by position, and no others. */
-static void assert_embedded(uint32_t n, uint32_t noise) {
-    const struct tug_torus found = {3, {sides[0], sides[1], sides[2]}};
-    uint32_t taken[TUG_NEARNESS_MOST] = {0};
-    assert_int_equal(product(), n);
-    for (uint32_t a = 0; a < n; a++) {
-        assert_true(position[a] < n);
-        assert_int_equal(taken[position[a]]++, 0);
-        for (uint32_t b = a + 1; b < n; b++)
-            assert_int_equal(links(&found, position[a], position[b]) == 1,
-                             times[a * n + b] <= (float)(600 + noise));
-    }
-}
-
-static void shapes_are_found_by_times(void **state) {
-    static const struct tug_torus shapes[] = {{2, {3, 2}},    {2, {4, 3}},    {2, {5, 5}},
-                                              {2, {8, 8}},    {3, {2, 2, 2}}, {3, {3, 3, 3}},
-                                              {3, {4, 3, 2}}, {3, {4, 4, 4}}, {2, {16, 2}},
-                                              {3, {4, 4, 2}}, {2, {7, 3}}};
-    (void)state;
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-        for (uint32_t noise = 0; noise < 50; noise += 7) {
-            uint32_t n = 1;
-            for (uint32_t d = 0; d < shapes[i].naxes; d++)
-                n *= shapes[i].sides[d];
-            measure(&shapes[i], n, noise);
-            if (!tug_torus_of_times(times, n, sides, position))
-                fail_msg("no torus in shape %zu with %u of noise", i, noise);
-            assert_embedded(n, noise);
-        }
-}
-
-/* A flat network, a ring, two switches, a torus with a slow link, and too much noise. */
-static void no_torus_by_times(void **state) {
-    static const uint32_t counts[] = {6, 8, 12, 27, 64};
-    (void)state;
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-        for (int seed = 0; seed < 200; seed++) {
-            const uint32_t n = counts[i];
-            for (uint32_t p = 0; p < n * n; p++)
-                times[p] = (float)(500 + draw(50));
-            assert_false(tug_torus_of_times(times, n, sides, position));
-        }
-    for (uint32_t n = 7; n <= 64; n += 3) {
-        measure(&(struct tug_torus){1, {n}}, n, 10);
-        assert_false(tug_torus_of_times(times, n, sides, position));
-    }
-    for (uint32_t a = 0; a < 12; a++)
-        for (uint32_t b = 0; b < 12; b++)
-            times[a * 12 + b] = (float)((a < 6) == (b < 6) ? 600 : 900);
-    assert_false(tug_torus_of_times(times, 12, sides, position));
-    measure(&(struct tug_torus){2, {4, 3}}, 12, 10);
-    for (uint32_t p = 0; p < 144; p++)
-        if (times[p] > 0 && times[p] < 611) {
-            times[p] = 5000;
-            break;
-        }
-    assert_false(tug_torus_of_times(times, 12, sides, position));
-    measure(&(struct tug_torus){2, {4, 3}}, 12, 300);
-    assert_false(tug_torus_of_times(times, 12, sides, position));
-    times[1] = 0; /* not measured */
-    assert_false(tug_torus_of_times(times, 12, sides, position));
-    assert_false(tug_torus_of_times(times, 4, sides, position));
-    assert_false(tug_torus_of_times(times, TUG_NEARNESS_MOST + 1, sides, position));
-}
-
 static void nodes_are_numbered(void **state) {
     (void)state;
     uint32_t leaders[] = {0, 1, 0, 3, 1, 3}, numbers[] = {0, 1, 0, 2, 1, 2};
@@ -269,14 +177,9 @@ static void nodes_are_numbered(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folds),
-        cmocka_unit_test(coordinates),
-        cmocka_unit_test(four_axes),
-        cmocka_unit_test(no_coordinates),
-        cmocka_unit_test(distances),
-        cmocka_unit_test(nodes_are_numbered),
-        cmocka_unit_test(shapes_are_found_by_times),
-        cmocka_unit_test(no_torus_by_times),
+        cmocka_unit_test(folds),     cmocka_unit_test(coordinates),
+        cmocka_unit_test(four_axes), cmocka_unit_test(no_coordinates),
+        cmocka_unit_test(distances), cmocka_unit_test(nodes_are_numbered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,15 +26,6 @@ if(TEST mpi.pbcast.trinary.auto.tug.n4.nodes)
         PASS_REGULAR_EXPRESSION "torus of 2x2x1 by SLURM_TOPOLOGY_ADDR.*right")
 endif()
 
-# ... and as messages between them take: here on a torus, elsewhere on none.
-tug_mpi_test(pbcast.trinary.measured RANKS 6 NODES emulated WAYS tug
-    ENV TUGBOAT_PIPELINES=trinary TUGBOAT_TORUS=auto TUGBOAT_VERBOSE=info
-    OPTIONS --tool-after $<TARGET_FILE:torus_nodes>)
-if(TEST mpi.pbcast.trinary.measured.tug.n6.nodes)
-    set_tests_properties(mpi.pbcast.trinary.measured.tug.n6.nodes PROPERTIES
-        PASS_REGULAR_EXPRESSION "torus of 3x2x1 by the times of messages.*right")
-endif()
-
 # The ways on a node: rings of packets (ring), and, where each rank has a core of its own, attaching to one
 # another's memory (cores). The output tells which way was taken; the data cannot.
 foreach(program IN ITEMS pbcast pcoll pcoll_kept pbcast_memory pbcast_mixed)
