@@ -75,7 +75,7 @@ static struct tug_channel_needs needs_of(const struct collective *c) {
 }
 
 int tug_collective_bcast(struct collective *c, const struct tug_collective *call,
-                         const struct tug_knowledge *known, bool compares) {
+                         const struct tug_model_parameters *parameters, bool compares) {
     const struct tug_side *data = &call->receive;
     int error = tug_staging_init(&c->staging, (void *)data->buffer, data->count, data->type);
     if (!error && tug_device_holds(data->buffer, data->count, data->type))
@@ -88,7 +88,7 @@ int tug_collective_bcast(struct collective *c, const struct tug_collective *call
     c->staging.packs = c->team->rank == call->root;
     for (uint32_t a = 0; a < TUG_AREA_BLOCKS; a++)
         tug_collective_bytes(c, a, c->staging.bytes, 1);
-    c->candidates = tug_candidates_create(c->team, c->bytes, (uint32_t)call->root, known,
+    c->candidates = tug_candidates_create(c->team, c->bytes, (uint32_t)call->root, parameters,
                                           compares || may_be_lent(c));
     if (c->candidates == NULL)
         return TUG_ERR_NO_MEMORY;

@@ -41,8 +41,7 @@ static struct tug_bcast_plan plan_by_settings(const struct tug_candidates *candi
 
 /* The fastest first by the model. */
 static void choose(struct tug_candidates *candidates, uint32_t root,
-                   const struct tug_knowledge *known) {
-    const struct tug_model_parameters *parameters = known->parameters;
+                   const struct tug_model_parameters *parameters) {
     const struct tug_places *places = &candidates->team->places;
     const uint64_t bytes = candidates->bytes;
     struct tug_tuner *tuner = &candidates->tuner;
@@ -61,11 +60,10 @@ static void choose(struct tug_candidates *candidates, uint32_t root,
     if (tuner->ncandidates == 0) {
         struct tug_candidate *only = &tuner->candidates[tuner->ncandidates++];
         only->plan = plan_by_settings(candidates, root);
-        only->fitted_s =
+        only->seconds =
             parameters != NULL ? tug_model_predict(places, &only->plan, 1, parameters) : 0;
     }
     candidates->predicted = parameters != NULL;
-    tug_experience_apply(&known->experience, bytes, tuner->candidates, tuner->ncandidates);
 }
 
 static struct tug_candidates *allocate(struct tug_team *team, uint64_t bytes, bool measures) {
@@ -83,14 +81,14 @@ static struct tug_candidates *allocate(struct tug_team *team, uint64_t bytes, bo
 }
 
 struct tug_candidates *tug_candidates_create(struct tug_team *team, uint64_t bytes, uint32_t root,
-                                             const struct tug_knowledge *known, bool measures) {
-    struct tug_candidates *candidates =
-        allocate(team, bytes, measures || known->parameters != NULL);
+                                             const struct tug_model_parameters *parameters,
+                                             bool measures) {
+    struct tug_candidates *candidates = allocate(team, bytes, measures || parameters != NULL);
     if (candidates == NULL)
         return NULL;
     candidates->broadcasts = true;
     candidates->tuner.ncandidates = 0;
-    choose(candidates, root, known);
+    choose(candidates, root, parameters);
     return candidates;
 }
 
@@ -122,13 +120,14 @@ static void tell_predicted(const struct tug_candidates *candidates) {
         const struct tug_candidate *candidate = &tuner->candidates[i];
         if (tuner->measured_s[i] == 0)
             continue;
-        tug_log(TUG_VERBOSE_INFO,
-                "broadcast of %zu bytes by %s, %s, segments of %zu: predicted %.1f us, with "
-                "experience %.1f us, measured %.1f us%s",
-                (size_t)candidates->bytes, tug_algorithm_name(candidate->plan.algorithm),
-                tug_phases_name(candidate->plan.phases), (size_t)candidate->plan.segment,
-                candidate->fitted_s * 1e6, candidate->seconds * 1e6, tuner->measured_s[i] * 1e6,
-                i == tuner->current ? ": taken" : "");
+        tug_log(
+            TUG_VERBOSE_INFO,
+            "broadcast of %zu bytes by %s, %s, segments of %zu: predicted %.1f us, measured %.1f "
+            "us%s",
+            (size_t)candidates->bytes, tug_algorithm_name(candidate->plan.algorithm),
+            tug_phases_name(candidate->plan.phases), (size_t)candidate->plan.segment,
+            candidate->seconds * 1e6, tuner->measured_s[i] * 1e6,
+            i == tuner->current ? ": taken" : "");
     }
 }
 
@@ -147,13 +146,9 @@ static void tell_others(const struct tug_candidates *candidates) {
                     tuner->measured_s[i] * 1e6, i == tuner->current ? ": taken" : "");
 }
 
-/* What has been measured, for later requests and for people: of later rounds, what has changed. */
+/* Tells people what has been measured: of later rounds, what has changed. */
 static void settle(struct tug_candidates *candidates) {
     const struct tug_tuner *tuner = &candidates->tuner;
-    for (uint32_t i = 0; i < tuner->ncandidates && candidates->predicted; i++)
-        if (tuner->measured_s[i] > 0)
-            tug_team_learn(candidates->team, &tuner->candidates[i], candidates->bytes,
-                           tuner->measured_s[i]);
     const bool anew = candidates->taken != 1 + tuner->current;
     const bool first = candidates->taken == 0;
     candidates->taken = 1 + tuner->current;

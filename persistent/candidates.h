@@ -21,7 +21,7 @@ struct tug_candidates {
     struct tug_team *team;
     uint64_t bytes; /* of the message */
     bool broadcasts;
-    bool predicted;  /* by the model: what is measured is learnt */
+    bool predicted;  /* by the model */
     uint32_t others; /* schedules of which nothing is predicted */
     struct tug_tuner tuner;
     struct tug_agreement agreement;
@@ -30,9 +30,10 @@ struct tug_candidates {
 };
 
 /* At least one candidate for a broadcast of so many bytes: the same on all ranks. NULL: no memory.
- * Local. measures: even if nothing is predicted. */
+ * Local. parameters: NULL: nothing is predicted. measures: even then. */
 struct tug_candidates *tug_candidates_create(struct tug_team *team, uint64_t bytes, uint32_t root,
-                                             const struct tug_knowledge *known, bool measures);
+                                             const struct tug_model_parameters *parameters,
+                                             bool measures);
 
 /* The one schedule of another collective, to be measured beside others. NULL: no memory. Local. */
 struct tug_candidates *tug_candidates_one(struct tug_team *team, uint64_t bytes);

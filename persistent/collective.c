@@ -262,10 +262,11 @@ static bool is_plain(const struct collective *c) {
 
 /* All that this rank can prepare alone, and what it says of it. */
 static struct tug_ballot prepare(struct collective *c, const struct tug_collective *call,
-                                 const struct tug_knowledge *known, bool compares) {
+                                 const struct tug_model_parameters *parameters, bool compares) {
     struct tug_ballot ballot = {.compares = compares};
-    int error = call->kind == TUG_COLLECTIVE_BCAST ? tug_collective_bcast(c, call, known, compares)
-                                                   : prepare_other(c, call, compares);
+    int error = call->kind == TUG_COLLECTIVE_BCAST
+                    ? tug_collective_bcast(c, call, parameters, compares)
+                    : prepare_other(c, call, compares);
     if (!error)
         error = tug_request_register(&c->request);
     ballot.willing = !error;
@@ -333,18 +334,18 @@ static void settle_host(struct collective *c, bool compares, MPI_Request *host) 
 int tug_collective_create(const struct tug_collective *call, MPI_Request *host,
                           struct tug_request **request) {
     struct tug_team *team;
-    struct tug_knowledge known;
+    const struct tug_model_parameters *parameters = NULL;
     int error = tug_collectives_team(call->comm, &team);
     if (!error)
         error = tug_team_share(team);
-    if (!error && call->kind == TUG_COLLECTIVE_BCAST)
-        error = tug_team_know(team, &known);
     if (error)
         return error;
+    if (call->kind == TUG_COLLECTIVE_BCAST)
+        parameters = tug_team_parameters(team);
     struct collective *c = allocate(call, team);
     struct tug_ballot ballot = {0};
     if (c != NULL)
-        ballot = prepare(c, call, &known, host != NULL && tug_rival_may_run(call, team));
+        ballot = prepare(c, call, parameters, host != NULL && tug_rival_may_run(call, team));
     struct tug_channel *channel;
     error = take_channel(team, c, &ballot, &channel);
     if (error) {

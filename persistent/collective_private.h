@@ -13,7 +13,7 @@
 
 struct tug_candidates;
 struct tug_far_memory;
-struct tug_knowledge;
+struct tug_model_parameters;
 
 struct collective {
     struct tug_request request; /* first: the engine's job is its first */
@@ -93,7 +93,7 @@ void tug_collective_leave_far(struct collective *c);
 /* ---- kinds: all that this rank can prepare before it votes; 0 or an error ---- */
 
 int tug_collective_bcast(struct collective *c, const struct tug_collective *call,
-                         const struct tug_knowledge *known, bool compares);
+                         const struct tug_model_parameters *parameters, bool compares);
 int tug_collective_barrier(struct collective *c);
 int tug_collective_reduction(struct collective *c, const struct tug_collective *call);
 int tug_collective_allgather(struct collective *c, const struct tug_collective *call);

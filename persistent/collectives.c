@@ -16,7 +16,6 @@ static void end(void *state) {
     struct tug_collectives *collectives = state;
     tug_far_end(collectives);
     tug_channel_free_all(collectives);
-    free(collectives->experience);
     free(collectives);
 }
 

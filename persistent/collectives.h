@@ -1,5 +1,5 @@
 /* What a team (node/team.h) keeps for the persistent collectives of its communicator: channels, the
- * machine's parameters, what became of predictions, blocking calls that repeat.
+ * machine's parameters, blocking calls that repeat.
  *
  * Made with the first of them, gone with the team. Its parts say who may touch them.
  */
@@ -16,7 +16,6 @@
 #include "tugboat/model.h"
 
 struct tug_channel;
-struct tug_experience;
 struct tug_far;
 
 struct tug_collectives {
@@ -28,7 +27,6 @@ struct tug_collectives {
     uint32_t probed;             /* bit set of those measured */
     bool tuned;                  /* the parameters are known */
     struct tug_model_parameters parameters; /* see tuning.h */
-    struct tug_experience *experience;      /* or NULL */
     struct tug_repeats repeats;
     struct tug_far *far; /* to ranks of other nodes; NULL: by messages of the host's */
     bool far_sought;

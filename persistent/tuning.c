@@ -1,8 +1,5 @@
 #include "persistent/tuning.h"
 
-#include <pthread.h>
-#include <stdlib.h>
-
 #include "base/log.h"
 #include "base/settings.h"
 #include "host/host.h"
@@ -64,8 +61,7 @@ int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameter
                : TUG_ERR_MPI;
 }
 
-/* NULL if nothing could be found out. */
-static const struct tug_model_parameters *parameters_of(struct tug_team *team) {
+const struct tug_model_parameters *tug_team_parameters(struct tug_team *team) {
     struct tug_collectives *own = tug_collectives_of(team);
     if (!own->tuned && (team->nnodes > 1 || tug_settings.tuning != NULL)) {
         if (!take_over(team, &own->parameters) && tug_tuning_get(team, &own->parameters) != 0)
@@ -75,33 +71,4 @@ static const struct tug_model_parameters *parameters_of(struct tug_team *team) {
         own->tuned = true;
     }
     return own->tuned ? &own->parameters : NULL;
-}
-
-/* Requests learn on whatever thread drives the engine, while the program makes others. */
-static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
-
-int tug_team_know(struct tug_team *team, struct tug_knowledge *known) {
-    const struct tug_collectives *own = tug_collectives_of(team);
-    *known = (struct tug_knowledge){.parameters = parameters_of(team)};
-    if (known->parameters == NULL)
-        return 0;
-    pthread_mutex_lock(&learning);
-    if (own->experience != NULL)
-        known->experience = *own->experience;
-    pthread_mutex_unlock(&learning);
-    return TUG_POLITE(Ibcast, &known->experience, sizeof(known->experience), MPI_BYTE, 0,
-                      team->comm) == MPI_SUCCESS
-               ? 0
-               : TUG_ERR_MPI;
-}
-
-void tug_team_learn(struct tug_team *team, const struct tug_candidate *candidate, uint64_t bytes,
-                    double seconds) {
-    struct tug_collectives *own = tug_collectives_of(team);
-    pthread_mutex_lock(&learning);
-    if (own->experience == NULL)
-        own->experience = calloc(1, sizeof(*own->experience));
-    if (own->experience != NULL)
-        tug_experience_note(own->experience, candidate, bytes, seconds);
-    pthread_mutex_unlock(&learning);
 }

@@ -2,7 +2,6 @@
 #ifndef TUG_PERSISTENT_TUNING_H
 #define TUG_PERSISTENT_TUNING_H
 
-#include "model/experience.h"
 #include "node/team.h"
 #include "tugboat/model.h"
 
@@ -12,20 +11,9 @@
  * ranks: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_tuning_get(struct tug_team *team, struct tug_model_parameters *parameters);
 
-/* What a broadcast is chosen by: the same on all ranks. */
-struct tug_knowledge {
-    const struct tug_model_parameters *parameters; /* NULL: nothing is known */
-    struct tug_experience experience;              /* of the team's first rank by now */
-};
-
-/* The parameters are found once a process. None are looked for without a file where there is
- * nothing to choose because the team's ranks share a node. The experience is the first rank's:
- * ranks learn at different times, and must choose alike. Collective over the team, the same answer
- * on all ranks: 0 or TUG_ERR_MPI. */
-int tug_team_know(struct tug_team *team, struct tug_knowledge *known);
-
-/* A broadcast by the candidate took so long. Local, any thread. */
-void tug_team_learn(struct tug_team *team, const struct tug_candidate *candidate, uint64_t bytes,
-                    double seconds);
+/* The same, found once a process; NULL: nothing is known, or could be found out. None are looked
+ * for without a file where there is nothing to choose because the team's ranks share a node.
+ * Collective over the team, the same answer on all ranks. */
+const struct tug_model_parameters *tug_team_parameters(struct tug_team *team);
 
 #endif

@@ -334,8 +334,7 @@ static void add_one_engine(const struct tug_model_report *report, const struct t
                                           .phases = TUG_ONE_ENGINE,
                                           .elements = row->bytes,
                                           .segment = (row->bytes + pieces - 1) / pieces};
-    relay->seconds = relay->fitted_s =
-        tug_model_predict(places, &relay->plan, 1, &report->parameters);
+    relay->seconds = tug_model_predict(places, &relay->plan, 1, &report->parameters);
 }
 
 static int fill(const struct options *options, const struct tug_places *places) {

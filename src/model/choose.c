@@ -72,7 +72,7 @@ static void prefer_relay(struct tug_candidate *candidates, uint32_t count) {
     candidates[0] = relay;
 }
 
-void tug_candidates_sort(struct tug_candidate *candidates, uint32_t count) {
+static void sort(struct tug_candidate *candidates, uint32_t count) {
     qsort(candidates, count, sizeof(*candidates), faster);
     if (count > 0 && candidates[0].plan.phases == TUG_TWO_PHASE)
         prefer_relay(candidates, count);
@@ -106,11 +106,10 @@ uint32_t tug_model_choose(const struct tug_places *places, const struct tug_broa
                 .elements = message->elements,
             };
             fit_segment(&shape, message, parameters, &candidates[n]);
-            candidates[n].fitted_s = candidates[n].seconds;
             n++;
         }
     }
-    tug_candidates_sort(candidates, n);
+    sort(candidates, n);
     return n;
 }
 

@@ -25,22 +25,19 @@ const char *tug_phases_name(enum tug_phases phases);
 
 struct tug_candidate {
     struct tug_bcast_plan plan;
-    double fitted_s; /* predicted from the parameters alone */
-    double seconds;  /* predicted, and corrected by what was measured before (experience.h) */
+    double seconds; /* predicted */
 };
 
 #define TUG_CANDIDATES_MOST (2 * TUG_ALGORITHMS)
 
-/* All candidates, the fastest first; how many, at least one. Those that would come out as the same
+/* All candidates, the fastest first, of two that are as fast the simpler; how many, at least one.
+ * Before a fastest by two phases goes the relay of the same algorithm, if it is within 3 %: no
+ * prediction is more exact. Those that would come out as the same
  * schedules are listed once: on one node there is nothing to choose, with one rank a node there are
  * no phases. */
 uint32_t tug_model_choose(const struct tug_places *places, const struct tug_broadcast *message,
                           const struct tug_model_parameters *parameters,
                           struct tug_candidate candidates[TUG_CANDIDATES_MOST]);
-
-/* The fastest first; of two that are as fast, the simpler. Before a fastest by two phases goes the
- * relay of the same algorithm, if it is within 3 %: no prediction is more exact. */
-void tug_candidates_sort(struct tug_candidate *candidates, uint32_t count);
 
 /* The places that a shape means. 0, TUG_ERR_INVALID (see tug_model_bcast()), TUG_ERR_NO_MEMORY. */
 int tug_model_places(const struct tug_model_shape *shape, struct tug_places *places);

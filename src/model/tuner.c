@@ -17,19 +17,8 @@ static void begin_round(struct tug_tuner *tuner, uint32_t turns, uint32_t row, u
     tuner->settled = false;
 }
 
-static double fastest_fitted(const struct tug_tuner *tuner) {
-    double least = tuner->candidates[0].fitted_s;
-    for (uint32_t i = 1; i < tuner->ncandidates; i++)
-        if (tuner->candidates[i].fitted_s < least)
-            least = tuner->candidates[i].fitted_s;
-    return least;
-}
-
 static bool is_worth_a_trial(const struct tug_tuner *tuner, uint32_t i) {
-    const struct tug_candidate *candidate = &tuner->candidates[i];
-    const double fitted = fastest_fitted(tuner);
-    return candidate->seconds <= tuner->limit * tuner->candidates[0].seconds ||
-           (fitted > 0 && candidate->fitted_s <= tuner->limit * fitted);
+    return tuner->candidates[i].seconds <= tuner->limit * tuner->candidates[0].seconds;
 }
 
 /* The first, and of the rest those that are worth it, and all blind ones. */

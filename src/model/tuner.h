@@ -8,8 +8,8 @@
  * counted, which finds the caches as the candidate itself leaves them. The fastest stays; a blind
  * one must be faster by TUG_TUNER_GAIN to stay.
  * If the median of the first differs from its prediction by more than a factor of two, the model
- * does not know this machine, and all that are not hopeless are tried, both by the model alone and
- * with experience. That is settled after TUG_TUNER_RUNS runs.
+ * does not know this machine, and all that are not hopeless are tried. That is settled after
+ * TUG_TUNER_RUNS runs.
  *
  * A few milliseconds say little of a machine, on which two ranks may share a core just then. So
  * those that were tried are *tried again*, by rows of runs, after 64, 128, 256, ... runs, and at

@@ -122,15 +122,15 @@ static void compare(uint64_t bytes, double seconds) {
 }
 
 int main(int argc, char **argv) {
-    struct tug_knowledge known;
+    const struct tug_model_parameters *known = NULL;
     check_begin_threads(&argc, &argv, "ways");
     const double seconds = argc > 1 ? atof(argv[1]) : 1;
     CHECK(seconds > 0, "ways [SECONDS [BYTES]...]");
-    CHECK(tug_collectives_team(MPI_COMM_WORLD, &team) == 0 && tug_team_know(team, &known) == 0 &&
-              known.parameters != NULL,
+    CHECK(tug_collectives_team(MPI_COMM_WORLD, &team) == 0 &&
+              (known = tug_team_parameters(team)) != NULL,
           "no calibration: there must be several nodes");
     static struct tug_model_parameters own; /* what is learnt meanwhile may move */
-    own = *known.parameters;
+    own = *known;
     parameters = &own;
     if (check_rank == 0)
         tug_model_print(stdout, parameters);

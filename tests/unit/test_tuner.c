@@ -2,7 +2,6 @@
  * what was decided is tried again, and ranks that see different times run the same candidate in the
  * same run all the same. */
 #include "check.h"
-#include "model/experience.h"
 #include "model/tuner.h"
 
 #include <math.h>
@@ -159,21 +158,6 @@ static void one_candidate_is_measured(void **state) {
     assert_int_equal(run_together(tuners, truth, taken), 1);
     assert_true(tuners[2].settled);
     assert_true(fabs(tuners[2].measured_s[0] - 1e-5) < 1e-12);
-}
-
-/* What a while of bad luck has taught of a candidate does not keep it out for good. */
-static void model_alone_is_enough(void **state) {
-    const double corrected[] = {1e-5, 1e-3}, truth[] = {4e-5, 1e-5};
-    struct tug_tuner tuners[RANKS];
-    uint32_t taken[RUNS];
-    (void)state;
-    for (int r = 0; r < RANKS; r++) {
-        tuners[r] = tuner_of(2, corrected);
-        tuners[r].candidates[0].fitted_s = 0.9e-5;
-        tuners[r].candidates[1].fitted_s = 1.1e-5;
-    }
-    assert_int_equal(run_together(tuners, truth, taken), 2);
-    assert_int_equal(taken[RUNS - 1], 1);
 }
 
 /* A machine that is slow for a while is so for all that are tried. */
@@ -417,68 +401,6 @@ static void nearest_are_tried_first(void **state) {
     assert_int_equal(taken[0], 0);
 }
 
-/* ---- experience ---- */
-
-static struct tug_candidate candidate_of(enum tug_algorithm algorithm, enum tug_phases phases,
-                                         double fitted_s) {
-    return (struct tug_candidate){.plan = {.algorithm = algorithm, .phases = phases},
-                                  .fitted_s = fitted_s};
-}
-
-static void assert_applied(const struct tug_experience *experience, uint64_t bytes,
-                           enum tug_algorithm algorithm, enum tug_phases phases, double times) {
-    struct tug_candidate candidate = candidate_of(algorithm, phases, 1e-5);
-    tug_experience_apply(experience, bytes, &candidate, 1);
-    if (fabs(candidate.seconds / 1e-5 - times) > 1e-5)
-        fail_msg("%s of %llu bytes: %g times, not %g", tug_algorithm_name(algorithm),
-                 (unsigned long long)bytes, candidate.seconds / 1e-5, times);
-}
-
-static void experience_corrects(void **state) {
-    struct tug_experience experience = {0};
-    const struct tug_candidate chain = candidate_of(TUG_CHAIN, TUG_RELAY, 2e-6);
-    const struct tug_candidate trinary = candidate_of(TUG_TRINARY, TUG_TWO_PHASE, 2e-6);
-    const struct tug_candidate nothing = candidate_of(TUG_BINOMIAL, TUG_RELAY, 0);
-    (void)state;
-    assert_applied(&experience, 1024, TUG_CHAIN, TUG_RELAY, 1);
-    tug_experience_note(&experience, &chain, 1024, 6e-6);
-    tug_experience_note(&experience, &nothing, 1024, 6e-6);
-    tug_experience_note(&experience, &trinary, 4096, 10e-6);
-    tug_experience_note(&experience, &chain, UINT64_MAX, 4e-6);
-    assert_applied(&experience, 1024, TUG_CHAIN, TUG_RELAY, 3);
-    assert_applied(&experience, 2047, TUG_CHAIN, TUG_RELAY, 3);
-    assert_applied(&experience, 16384, TUG_CHAIN, TUG_RELAY, 3);
-    assert_applied(&experience, 64, TUG_CHAIN, TUG_RELAY, 3);
-    assert_applied(&experience, 4096, TUG_TRINARY, TUG_TWO_PHASE, 5);
-    assert_applied(&experience, 4096, TUG_TRINARY, TUG_RELAY, 5); /* the others there */
-    assert_applied(&experience, 2048, TUG_BINOMIAL, TUG_RELAY, 4);
-    assert_applied(&experience, 1u << 20, TUG_CHAIN, TUG_RELAY, 1); /* too far away */
-    assert_applied(&experience, 0, TUG_CHAIN, TUG_RELAY, 1);
-    struct tug_candidate lent = chain; /* is kept apart */
-    lent.plan.lent = true;
-    tug_experience_note(&experience, &lent, 1024, 1e-6);
-    assert_applied(&experience, 1024, TUG_CHAIN, TUG_RELAY, 3);
-    tug_experience_apply(&experience, 1024, &lent, 1);
-    assert_float_equal(lent.seconds, lent.fitted_s * 0.5, 1e-9);
-    assert_applied(&experience, (uint64_t)3 << 40, TUG_CHAIN, TUG_RELAY, 2);
-    tug_experience_note(&experience, &chain, 2048, 20e-6); /* disturbed */
-    tug_experience_note(&experience, &chain, 8192, 8e-6);
-    assert_applied(&experience, 2048, TUG_CHAIN, TUG_RELAY, 10);
-    assert_applied(&experience, 4096, TUG_CHAIN, TUG_RELAY, 4);
-}
-
-static void experience_sorts(void **state) {
-    struct tug_experience experience = {0};
-    struct tug_candidate both[] = {candidate_of(TUG_CHAIN, TUG_RELAY, 1e-6),
-                                   candidate_of(TUG_TRINARY, TUG_RELAY, 2e-6)};
-    (void)state;
-    tug_experience_note(&experience, &both[0], 4096, 3e-6);
-    tug_experience_note(&experience, &both[1], 4096, 2e-6);
-    tug_experience_apply(&experience, 4096, both, 2);
-    assert_int_equal(both[0].plan.algorithm, TUG_TRINARY);
-    assert_true(fabs(both[1].seconds - 3e-6) < 1e-11);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_model_is_trusted),
@@ -486,7 +408,6 @@ int main(void) {
         cmocka_unit_test(wrong_model_is_corrected),
         cmocka_unit_test(prediction_may_be_too_long),
         cmocka_unit_test(one_candidate_is_measured),
-        cmocka_unit_test(model_alone_is_enough),
         cmocka_unit_test(disturbed_alike),
         cmocka_unit_test(host_is_taken_if_faster),
         cmocka_unit_test(few_runs_count),
@@ -499,8 +420,6 @@ int main(void) {
         cmocka_unit_test(slowest_of_each_run_counts),
         cmocka_unit_test(alone_it_rests),
         cmocka_unit_test(nearest_are_tried_first),
-        cmocka_unit_test(experience_corrects),
-        cmocka_unit_test(experience_sorts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
