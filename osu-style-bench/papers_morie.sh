@@ -1,12 +1,32 @@
 # shellcheck shell=bash disable=SC2154
 # papers_morie.sh: the section of papers.sh on the persistent broadcast of Morie et al.
 #
-# equations.csv is `tugboat model --paper`. nodes12xPPN.csv has the simulations: bytes, the paper's relay (one engine), our
+# equations.csv is what papers_morie.awk prints. nodes12xPPN.csv has the simulations: bytes, the paper's relay (one engine), our
 # relay, two-phase, our relay down one chain, a blocking broadcast (GB/s). measured.csv has what was run here: nodes, ranks
 # a node, way, bytes, predicted and measured microseconds.
 
 morie_equations() {
-    "$tugboat" model --paper --plot "$out/data/equations.svg" >"$out/data/equations.csv"
+    awk -f "$here/papers_morie.awk" >"$out/data/equations.csv"
+    gnuplot <<GNUPLOT
+set terminal svg size 900,600
+set output '$out/data/equations.svg'
+set datafile separator ','
+set title 'equations 1 to 4; dashed: peaks that the paper states'
+set logscale x 2
+set format x '%.0b %BB'
+set xlabel 'message'
+set ylabel '1000 MiB/s'
+set key outside right
+set grid
+set yrange [0:]
+scale = 1e9 / 1048576e3
+plot for [ppn=2:4] '$out/data/equations.csv' using (\$1 == ppn ? \$2 : 1/0):(\$6 * scale) with linespoints lw 2 lc 2*ppn-3 \
+        title sprintf('relay, %d a node', ppn), \
+    for [ppn=2:4] '$out/data/equations.csv' using (\$1 == ppn ? \$2 : 1/0):(\$7 * scale) with linespoints lw 2 lc 2*ppn-2 \
+        title sprintf('two-phase, %d a node', ppn), \
+    9 with lines dt 2 lc 1 notitle, 4.5 with lines dt 2 lc 3 notitle, 3 with lines dt 2 lc 5 notitle, \
+    22 with lines dt 2 lc 2 notitle, 16 with lines dt 2 lc 6 notitle
+GNUPLOT
     printf '<h3>Figure 10: equations 1 to 4</h3>\n'
     figure equations.svg 'Bandwidth by the paper&#8217;s equations and parameters. Dashed: the peaks that its text states.'
     printf '<ul>\n'

@@ -73,6 +73,9 @@ int tug_cmd_no_value(const char *command, const char *option);
 int tug_cmd_no_argument(const char *command, const char *argument);
 int tug_cmd_cannot_run(const char *name, int error);
 
+/* A JSON string, in its quotes: file names and arguments may hold anything. */
+void tug_print_string(const char *text, FILE *out);
+
 /* Opens the host's MPI library: its name and version in one line. TUG_HOST_OTHER, TUG_HOST_OLD: not
  * of the interface this is built for, or not of MPI 4; with both, programs pass through. */
 enum tug_host_kind { TUG_HOST_NONE, TUG_HOST_OTHER, TUG_HOST_OLD, TUG_HOST_GOOD };

@@ -3,8 +3,8 @@
  */
 #include <string.h>
 
+#include "cmd/cmd.h"
 #include "cmd/compare.h"
-#include "cmd/draw.h"
 #include "tugboat/tugboat.h"
 
 static const char *const side_names[TUG_NSIDES] = {"without", "with"};

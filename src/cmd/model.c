@@ -28,9 +28,6 @@ struct options {
     uint64_t segment_bytes; /* 0: the best one of each */
     bool json, dump;
     uint32_t dump_rank;
-    const char *plot;
-    bool paper;
-    bool ours; /* an option that says something of a machine */
 };
 
 static bool complain(const char *option, const char *value, const char *wanted) {
@@ -141,18 +138,7 @@ static bool parse_dump(struct options *options, const char *text) {
     return parse_count("--dump", text, INT32_MAX, &options->dump_rank);
 }
 
-static bool parse_plot(struct options *options, const char *text) {
-    size_t length = strlen(text);
-    options->plot = text;
-    if (length > 4 && strpbrk(text, "'\n") == NULL &&
-        (strcmp(text + length - 4, ".svg") == 0 || strcmp(text + length - 4, ".png") == 0))
-        return true;
-    return complain("--plot", text, "a file name that ends in .svg or .png");
-}
-
 static bool parse_option(struct options *options, int option, const char *text) {
-    if (option != 'P' && option != 'o')
-        options->ours = true;
     switch (option) {
     case 'n':
         return parse_count("--nodes", text, INT32_MAX, &options->report->shape.nodes);
@@ -176,13 +162,8 @@ static bool parse_option(struct options *options, int option, const char *text) 
         return true;
     case 'd':
         return parse_dump(options, text);
-    case 'o':
-        return parse_plot(options, text);
     case 'j':
         options->json = true;
-        return true;
-    case 'P':
-        options->paper = true;
         return true;
     default:
         return false;
@@ -195,9 +176,7 @@ static bool check_options(const struct options *options) {
     const uint32_t *side = shape->torus;
     uint64_t ranks = (uint64_t)shape->nodes * shape->ppn;
     const char *wrong = NULL;
-    if (options->paper && options->ours)
-        wrong = "--paper goes with no other option than --plot";
-    else if (ranks > INT32_MAX)
+    if (ranks > INT32_MAX)
         wrong = "more ranks than MPI can have";
     else if (side[0] > 0 && (double)side[0] * side[1] * side[2] != shape->nodes)
         wrong = "the torus has another number of nodes than --nodes";
@@ -221,8 +200,7 @@ static bool parse(struct options *options, int argc, char **argv) {
         {"tree", required_argument, NULL, 'f'},    {"algorithm", required_argument, NULL, 'a'},
         {"segment", required_argument, NULL, 'g'}, {"parameters", required_argument, NULL, 'm'},
         {"simulate", no_argument, NULL, 'S'},      {"dump", optional_argument, NULL, 'd'},
-        {"plot", required_argument, NULL, 'o'},    {"json", no_argument, NULL, 'j'},
-        {"paper", no_argument, NULL, 'P'},         {NULL, 0, NULL, 0},
+        {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0},
     };
     int option;
     optind = 1;
@@ -310,14 +288,13 @@ static void keep(struct tug_model_row *row, int algorithm) {
     row->ncandidates = kept;
 }
 
-/* Where only drawings and programs look at all ways, a table has room for the fastest alone; the
- * paper's relay stands behind it. */
+/* Only programs look at all ways: a table has room for the fastest alone; the paper's relay stands
+ * behind it. */
 static int simulate_row(const struct options *options, const struct tug_places *places,
                         struct tug_model_row *row) {
-    bool all = options->json || options->plot != NULL;
     int error = 0;
     for (uint32_t i = 0; i < row->ncandidates && !error; i++)
-        if (all || i == 0 || row->candidates[i].plan.phases == TUG_ONE_ENGINE)
+        if (options->json || i == 0 || row->candidates[i].plan.phases == TUG_ONE_ENGINE)
             error =
                 simulate(options->report, places, &row->candidates[i].plan, &row->simulated_s[i]);
     return error;
@@ -381,19 +358,10 @@ static int show(const struct options *options, const struct tug_places *places) 
         tug_model_print_json(options->report, stdout);
     else
         tug_model_print_table(options->report, stdout);
-    int status = 0;
-    if (options->dump) {
-        putchar('\n');
-        status = dump(options, places);
-    }
-    if (options->plot != NULL && tug_model_plot(options->report, options->plot) != 0)
-        status = 1;
-    return status;
-}
-
-static int show_paper(const struct options *options) {
-    tug_model_print_paper(stdout);
-    return options->plot != NULL && tug_model_plot_paper(options->plot) != 0 ? 1 : 0;
+    if (!options->dump)
+        return 0;
+    putchar('\n');
+    return dump(options, places);
 }
 
 int tug_cmd_model(int argc, char **argv) {
@@ -408,8 +376,6 @@ int tug_cmd_model(int argc, char **argv) {
     char **arguments = argv - 1;
     if (!parse(&options, argc + 1, arguments))
         return TUG_EXIT_USAGE;
-    if (options.paper)
-        return show_paper(&options);
     if (load_parameters(&options) != 0)
         return 1;
     struct tug_places places;

@@ -35,15 +35,4 @@ struct tug_model_report {
 void tug_model_print_table(const struct tug_model_report *report, FILE *out);
 void tug_model_print_json(const struct tug_model_report *report, FILE *out);
 
-/* Draws bandwidth over size into a file whose name ends in .svg or .png. 0, or -1 with the reason
- * said on standard error. */
-int tug_model_plot(const struct tug_model_report *report, const char *file);
-
-/* The paper's own equations, parameters and sizes (Morie et al.): CSV, with the peaks behind it in
- * lines that begin with #. */
-void tug_model_print_paper(FILE *out);
-
-/* Draws them, like tug_model_plot(). */
-int tug_model_plot_paper(const char *file);
-
 #endif

@@ -1,9 +1,9 @@
 /*
- * The report of `tugboat model`: as a table, as JSON, and drawn by gnuplot.
+ * The report of `tugboat model`: as a table and as JSON.
  */
 #include <string.h>
 
-#include "cmd/draw.h"
+#include "cmd/cmd.h"
 #include "cmd/model.h"
 
 static double microseconds(double seconds) {
@@ -157,51 +157,4 @@ void tug_model_print_json(const struct tug_model_report *report, FILE *out) {
         fprintf(out, "]}");
     }
     fprintf(out, "\n  ]\n}\n");
-}
-
-/* ---- drawn ---- */
-
-/* The points of one way; NaN where it is no candidate. */
-static void write_points(const struct tug_model_report *report, uint32_t way, FILE *gnuplot) {
-    fprintf(gnuplot, "$way%u << EOD\n", way);
-    for (uint32_t r = 0; r < report->nrows; r++) {
-        const struct tug_model_row *row = &report->rows[r];
-        uint32_t i = find(row, way);
-        if (i < row->ncandidates)
-            fprintf(gnuplot, "%llu %g %g\n", (unsigned long long)row->bytes,
-                    rate_gb_s(row->bytes, row->candidates[i].seconds),
-                    rate_gb_s(row->bytes, row->simulated_s[i]));
-    }
-    fprintf(gnuplot, "EOD\n");
-}
-
-static void write_script(const struct tug_model_report *report, FILE *gnuplot) {
-    fprintf(gnuplot, "set title 'broadcast, %u nodes x %u ranks' noenhanced\n", report->shape.nodes,
-            report->shape.ppn);
-    fprintf(gnuplot, "set logscale x 2\nset format x '%%.0b %%BB'\nset xlabel 'message'\n"
-                     "set ylabel 'GB/s'\nset key left top\nset grid\n");
-    for (uint32_t way = 0; way < TUG_BCAST_WAYS; way++)
-        write_points(report, way, gnuplot);
-    const char *separator = "plot";
-    for (uint32_t way = 0; way < TUG_BCAST_WAYS; way++) {
-        char name[24];
-        if (find(&report->rows[0], way) == report->rows[0].ncandidates)
-            continue;
-        way_text(way, name);
-        fprintf(gnuplot, "%s $way%u using 1:2 with lines linewidth 2 linecolor %u title '%s'",
-                separator, way, way + 1, name);
-        separator = ",";
-        if (report->simulated)
-            fprintf(gnuplot, ", $way%u using 1:3 with points pointtype 6 linecolor %u notitle", way,
-                    way + 1);
-    }
-    fputc('\n', gnuplot);
-}
-
-int tug_model_plot(const struct tug_model_report *report, const char *file) {
-    FILE *gnuplot = tug_draw_begin(file);
-    if (gnuplot == NULL)
-        return -1;
-    write_script(report, gnuplot);
-    return tug_draw_end(gnuplot, file);
 }

@@ -1,5 +1,5 @@
 /*
- * What all commands say when they cannot go on. See cmd.h.
+ * What all commands say when they cannot go on, and text for JSON. See cmd.h.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -35,4 +35,15 @@ int tug_cmd_no_argument(const char *command, const char *argument) {
 int tug_cmd_cannot_run(const char *name, int error) {
     tug_cmd_say("cannot run %s: %s", name, strerror(error));
     return error == ENOENT ? TUG_EXIT_NOT_FOUND : TUG_EXIT_NOT_EXECUTABLE;
+}
+
+void tug_print_string(const char *text, FILE *out) {
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ')
+            fprintf(out, "\\u%04x", (unsigned char)*text);
+        else
+            fprintf(out, *text == '"' || *text == '\\' ? "\\%c" : "%c", *text);
+    }
+    fputc('"', out);
 }

@@ -37,11 +37,10 @@ static const struct subcommand {
     {"model",
      "model [--nodes N] [--ppn P] [--size BYTES[:BYTES]] [--torus XxYxZ | --tree RADIX[:TAPER]] "
      "[--parameters FILE|default|fx100] [--algorithm NAME] [--segment BYTES] [--simulate] "
-     "[--dump[=RANK]] [--plot FILE.svg] [--json] | model --paper [--plot FILE.svg]",
+     "[--dump[=RANK]] [--json]",
      "predicts the time of a broadcast for each algorithm, from measured or named parameters. "
      "--simulate also simulates the schedules of all ranks. --dump prints the schedule of one "
-     "rank. "
-     "--paper prints the equations of Morie et al. with their parameters, as CSV",
+     "rank",
      tug_cmd_model},
     {"calibrate", "calibrate [-o FILE] LAUNCHER [ARGUMENT...]",
      "measures this machine for TUGBOAT_TUNING and for tugboat model. LAUNCHER is for example "

@@ -7,13 +7,6 @@
 #define NODES_LOOKED_AT 1024
 #define FAR_BYTES ((uint64_t)8 << 20) /* messages that outgrow caches */
 
-/* ---- the paper's ---- */
-
-#define PAPER_PIPELINES 3
-
-const struct tug_paper tug_paper_fx100 = {
-    .latency_s = 1e-7, .byte_s = 1.04762e-10, .gap_s = 1e-9, .hops = 4, .engines = 4};
-
 uint32_t tug_paper_segments(uint64_t bytes) {
     static const struct {
         uint64_t below;
@@ -27,30 +20,6 @@ uint32_t tug_paper_segments(uint64_t bytes) {
             return table[i].segments;
     return 512;
 }
-
-/* Until the first segment has reached the farthest node. */
-static double paper_fill_s(const struct tug_paper *paper, double segment) {
-    return (paper->hops + 1) * (paper->latency_s + segment * paper->byte_s);
-}
-
-double tug_paper_relay_s(const struct tug_paper *paper, uint64_t bytes) {
-    double segments = tug_paper_segments(bytes);
-    double segment = (double)bytes / PAPER_PIPELINES / segments;
-    double copies = PAPER_PIPELINES * segments * (paper->ppn - 1);
-    return paper_fill_s(paper, segment) + (copies - 1) * (segment * paper->byte_s + paper->gap_s);
-}
-
-double tug_paper_two_phase_s(const struct tug_paper *paper, uint64_t bytes) {
-    double segments = tug_paper_segments(bytes);
-    double share = (double)bytes / PAPER_PIPELINES;
-    double segment = share / segments;
-    double copied = share * (paper->ppn - 1) / paper->engines;
-    return paper_fill_s(paper, segment) +
-           (segments - 1) * (segment * paper->byte_s + paper->gap_s) +
-           (paper->latency_s + copied * paper->byte_s + paper->gap_s);
-}
-
-/* ---- ours ---- */
 
 /* The root serves the pipelines one after another. The way to a node of a binomial tree has a hop
  * for every one in its place's binary number; where that is less than the rounds, its ancestors are

@@ -1,9 +1,5 @@
-/* The equations.
- *
- * Two kinds. The paper's own (Morie et al., equations 1 to 4) predict the bandwidth of Trinary x3
- * on FX100 in the reading that gives its figures: the three pipelines carry a third of the message
- * each, G is Gn, and a node has ntni engines (TNIs). Ours predict a plan of schedule/bcast.h on any
- * places from LogGP parameters: they are what choose.h chooses by.
+/* The equations: the time of a plan of schedule/bcast.h on any places, from LogGP parameters. They
+ * are what choose.h chooses by.
  *
  * Pure functions.
  */
@@ -16,31 +12,8 @@
 #include "schedule/bcast.h"
 #include "tugboat/model.h"
 
-/* ---- the paper's ---- */
-
-struct tug_paper {
-    double latency_s; /* Ln, a hop */
-    double byte_s;    /* Gn, and G */
-    double gap_s;     /* g */
-    uint32_t hops;    /* XYZhops */
-    uint32_t engines; /* ntni */
-    uint32_t ppn;
-};
-
-/* Its parameters (section 6.1), without ppn. */
-extern const struct tug_paper tug_paper_fx100;
-
-/* Its table: pieces into which each pipeline cuts a message of so many bytes. */
+/* The table of Morie et al.: pieces into which each pipeline cuts a message of so many bytes. */
 uint32_t tug_paper_segments(uint64_t bytes);
-
-/* T1: every segment that arrives is copied to the ppn - 1 other ranks, all of them by one engine.
- */
-double tug_paper_relay_s(const struct tug_paper *paper, uint64_t bytes);
-
-/* T2: all segments first, then ppn - 1 copies of a pipeline's share by all engines. */
-double tug_paper_two_phase_s(const struct tug_paper *paper, uint64_t bytes);
-
-/* ---- ours ---- */
 
 /* What the prediction needs to know of an algorithm on some places; independent of the message. */
 struct tug_tree_shape {

@@ -65,23 +65,6 @@ expect segment 0 '^ +64M .* 64M ' "$tugboat" model --nodes 12 --size 64M --segme
 expect no-engine 0 'bytes' "$tugboat" model --nodes 12 --ppn 4
 absent no-engine 'one-engine'
 
-# The paper's equations: three times 21 sizes, and peaks within 5 % of those that it states, in thousands of MiB/s.
-expect equations 0 '^ranks_a_node,bytes,segments,relay_us,two_phase_us,relay_gb_s,two_phase_gb_s$' \
-    "$tugboat" model --paper
-[ "$(grep -cE '^[234],[0-9]+,' "$work/out")" = 63 ] || fail "equations: not 63 rows"
-awk -F, '
-    /^[234],/ {
-        if ($6 > relay[$1]) relay[$1] = $6
-        if ($7 > two_phase[$1]) two_phase[$1] = $7
-        if ($2 >= 1048576 && $5 >= $4) bad = 1
-    }
-    function off(value, stated) { value *= 1e9 / 1048576e3; return value < stated * 0.95 || value > stated * 1.05 }
-    END {
-        exit bad || off(relay[2], 9) || off(relay[3], 4.5) || off(relay[4], 3) ||
-            off(two_phase[2], 22) || off(two_phase[4], 16)
-    }' "$work/out" || fail "equations: peaks, or two-phase is not faster from 1 MiB on: $(grep '^#' "$work/out")"
-[ "$(grep -c '^# peak of .*; the paper states' "$work/out")" = 5 ] || fail "equations: not 5 stated peaks"
-
 # What is wrong is said, and nothing else.
 wrong() {
     local pattern=$1
@@ -109,25 +92,8 @@ wrong '--tree 4:0: it must be' --tree 4:0
 wrong '--algorithm best: it must be chain, binomial or trinary' --algorithm best
 wrong '--dump wants one size' --dump
 wrong '--dump wants a rank' --size 1K --dump=2
-wrong '\.svg or \.png' --plot picture.gif
-wrong '--paper goes with no other option than --plot' --paper --ppn 2
 wrong 'more ranks than MPI' --nodes 100000 --ppn 100000
 wrong 'at most 4000000 ranks' --nodes 5000000 --simulate
-
-# Drawn where there is gnuplot; said where there is not.
-mkdir "$work/bin"
-for program in sh env; do ln -s "$(command -v $program)" "$work/bin/"; done
-expect no-gnuplot 1 'picture\.svg is not drawn: gnuplot is not installed' \
-    env PATH="$work/bin" "$tugboat" model --plot "$work/picture.svg"
-grep -q 'bytes' "$work/out" || fail "no-gnuplot: no table"
-if command -v gnuplot >/dev/null; then
-    expect plot 0 'bytes' "$tugboat" model --nodes 4 --ppn 2 --size 1K:1M --simulate --plot "$work/picture.svg"
-    [ "$(grep -c '2-phase</text>\|2-phase</tspan>\|2-phase' "$work/picture.svg")" -ge 3 ] ||
-        fail "plot: the ways are not named"
-    expect plot-paper 0 '^# peak' "$tugboat" model --paper --plot "$work/paper.svg"
-    [ "$(grep -c 'a node' "$work/paper.svg")" -ge 6 ] || fail "plot-paper: not 6 curves"
-    expect no-folder 1 'could not draw' "$tugboat" model --plot "$work/none/picture.svg"
-fi
 
 [ $failed -eq 0 ] && echo "all fine"
 exit $failed

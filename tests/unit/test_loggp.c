@@ -1,4 +1,4 @@
-/* The paper's equations against its figures, our own against what they must say, the choice, and
+/* The equations against what they must say, the paper's machine, the choice, and
  * files of parameters. */
 #include <unistd.h>
 
@@ -10,43 +10,9 @@ static const uint64_t KiB = 1024, MiB = 1048576;
 
 /* ---- the paper ---- */
 
-/* The best bandwidth of all sizes, GB/s. */
-static double best(double (*seconds)(const struct tug_paper *paper, uint64_t bytes), uint32_t ppn) {
-    struct tug_paper paper = tug_paper_fx100;
-    double most = 0;
-    paper.ppn = ppn;
-    for (uint64_t bytes = KiB; bytes <= KiB * MiB; bytes *= 2) {
-        double rate = (double)bytes / seconds(&paper, bytes) * 1e-9;
-        most = rate > most ? rate : most;
-    }
-    return most;
-}
-
 static void assert_about(double value, double wanted, double share) {
     if (value < wanted * (1 - share) || value > wanted * (1 + share))
         fail_msg("%g is not within %g %% of %g", value, share * 100, wanted);
-}
-
-/* The peaks that its text states, in thousands of MiB/s: it calls them GB/s,
- * and in units of 10^9 bytes the relay's are 6 % above them. */
-static void paper_figures(void **state) {
-    (void)state;
-    const double unit = (double)MiB * 1e3 * 1e-9;
-    assert_about(best(tug_paper_two_phase_s, 2) / unit, 22, 0.05);
-    assert_about(best(tug_paper_two_phase_s, 4) / unit, 16, 0.05);
-    assert_about(best(tug_paper_relay_s, 2) / unit, 9, 0.05);
-    assert_about(best(tug_paper_relay_s, 3) / unit, 4.5, 0.05);
-    assert_about(best(tug_paper_relay_s, 4) / unit, 3, 0.05);
-}
-
-/* In the reading of G that gives them. */
-static void paper_exactly(void **state) {
-    (void)state;
-    assert_about(best(tug_paper_two_phase_s, 2), 22.9, 0.01);
-    assert_about(best(tug_paper_two_phase_s, 4), 16.4, 0.01);
-    assert_about(best(tug_paper_relay_s, 2), 9.5, 0.01);
-    assert_about(best(tug_paper_relay_s, 3), 4.77, 0.01);
-    assert_about(best(tug_paper_relay_s, 4), 3.18, 0.01);
 }
 
 static struct tug_model_parameters named(const char *name);
@@ -567,8 +533,6 @@ static void bad_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(paper_figures),
-        cmocka_unit_test(paper_exactly),
         cmocka_unit_test(paper_segments),
         cmocka_unit_test(paper_reason),
         cmocka_unit_test(by_hand),
