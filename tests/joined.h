@@ -47,6 +47,7 @@ static inline void joined_by(struct tug_fabric *fabric, struct tug_packets *pack
     packets->load = &loads[fabric->rank];
     *packets->load = (struct tug_load){0};
     packets->streams = streams;
+    packets->fold_at = TUG_STREAMS_KEPT;
     *wire = (struct tug_wire){.row = type, .fabric = fabric, .pool = {.bytes = packet_bytes}};
     packets->nwires = 0;
     tug_packets_attach(packets, wire);

@@ -62,8 +62,8 @@ static void sum(struct table *table, const char *name) {
     table->part = 0;
 }
 
-/* The table is of zero pages: those become memory that hold the pointer of a peer in use. */
-static void print_pointers(struct table *table, const char *use, size_t bytes, uint32_t active) {
+/* The table is of zero pages: those become memory that hold the entry of a peer in use. */
+static void print_entries(struct table *table, const char *use, size_t bytes, uint32_t active) {
     const size_t pages = tug_page_up(bytes) / tug_page_bytes();
     char how[80];
     snprintf(how, sizeof how, "at most %zu pages in use, of %zu bytes",
@@ -84,8 +84,11 @@ static void print_context(struct table *table, uint64_t ranks, uint32_t active) 
     row_of(table, "registered memory", REGISTRATIONS,
            tug_memory_footprint(REGISTRATIONS) / REGISTRATIONS, "registrations");
     row(table, "others' registered memory", 0, "none: keys are the program's");
-    print_pointers(table, "pointers to peers", tug_packets_footprint(ranks, 0) - bare, active);
-    row_of(table, "peers in use", active, tug_packets_footprint(0, 1) - bare, "streams");
+    print_entries(table, "pointers to peers", tug_packets_footprint(ranks, 0) - bare, active);
+    const uint32_t kept = active < TUG_STREAMS_KEPT_MOST ? active : TUG_STREAMS_KEPT_MOST;
+    row_of(table, "peers in use", kept, tug_packets_footprint(0, 1) - bare, "streams");
+    if (active > kept)
+        print_entries(table, "folded streams", ranks * sizeof(struct tug_folded), active);
     sum(table, "every context");
 }
 
@@ -142,12 +145,12 @@ static void print_devices(struct table *table, uint32_t active) {
     struct tug_verbs_footprint verbs;
     if (tug_verbs_footprint((uint32_t)tug_settings.operations, active, &verbs)) {
         row(table, "verbs transport", verbs.view, "");
-        row_of(table, "verbs peers in use", active, verbs.contacts / active, "entries");
+        row_of(table, "verbs peers in use", verbs.known, verbs.contacts / verbs.known, "entries");
         print_kept(table, verbs.kept, verbs.packet);
         sum(table, "verbs");
         row(table, "device and queues", verbs.endpoint, "once, for all contexts");
         row(table, "packets' registered memory", verbs.messages, "where packets go by it");
-        row_of(table, "peers known", active, verbs.pairs / active, "pairs");
+        row_of(table, "peers known", verbs.known, verbs.pairs / verbs.known, "pairs");
         row_of(table, "connected peers", verbs.connected, verbs.connection,
                "queue pairs, an estimate of the driver's");
         row(table, "completions, an estimate", verbs.completions, "the driver's, in this process");
@@ -173,7 +176,7 @@ static void print_array(uint64_t ranks, uint32_t active) {
     struct table table = {0};
     const struct tug_array_footprint array = tug_array_footprint((uint32_t)tug_settings.operations);
     row_of(&table, "orders of an array", array.norders, array.order, "orders");
-    print_pointers(&table, "pointers to others' pools", ranks * array.pointer, active);
+    print_entries(&table, "pointers to others' pools", ranks * array.pointer, active);
     row_of(&table, "others' pools in use", active, array.pool, "keys and addresses");
     row_of(&table, "others' pages, by default", TUG_ARRAY_PLACES, array.entry, "places");
     print_bytes("and for each array", table.part + array.bare, "beside its context");

@@ -1195,6 +1195,203 @@ static void test_control_to_lost(void **state) {
     assert_false(tug_packets_busy(&a->packets));
 }
 
+/* ---- streams that are folded ---- */
+
+/* Folds the side's stream, if it can be: what has happened since the last time is seen by the first
+ * turn, an acknowledgement that is owed goes by the next. */
+static void fold(struct side *side) {
+    for (int i = 0; i < 4; i++) {
+        tug_packets_fold(&side->packets);
+        run();
+    }
+}
+
+static void assert_folded(const struct side *side, bool folded) {
+    assert_int_equal(side->streams[1 - side->fabric.rank] == NULL, folded);
+    assert_int_equal(side->packets.nfolded, folded);
+    assert_int_equal(side->packets.nstreams, !folded);
+    assert_true(tug_stream_is_known(&side->packets, 1 - side->fabric.rank));
+}
+
+static void free_folded(void) {
+    free(a->packets.folded);
+    free(b->packets.folded);
+}
+
+/* A write and an atomic, with what they bring. */
+static void exchange(uint64_t round) {
+    struct record record[2];
+    uint64_t got = 0, before;
+    memcpy(a->local.base, &round, 8);
+    memcpy(&before, b->remote.base + 64, 8);
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record[0]));
+    struct tug_operation *fetch = prepare(TUG_OPERATION_FETCH, 64, 8, &record[1]);
+    fetch->op = TUG_ADD;
+    fetch->operand = 1;
+    fetch->local = (unsigned char *)&got;
+    post(fetch);
+    tug_packets_flush(&a->packets);
+    run();
+    assert_done(&record[0], 0);
+    assert_done(&record[1], 0);
+    assert_int_equal(got, before);
+    assert_memory_equal(b->remote.base, &round, 8);
+}
+
+/* Either side goes on with its numbers, whether the other side's stream is folded or not. */
+static void test_folded_streams_go_on(void **state) {
+    (void)state;
+    assert_false(tug_stream_is_known(&a->packets, 1));
+    for (uint64_t round = 0; round < 40; round++) {
+        exchange(round);
+        assert_folded(a, false);
+        assert_folded(b, false);
+        assert_int_equal(a->streams[1]->number, round + 1);
+        if (round % 4 & 1)
+            fold(a);
+        if (round % 4 & 2)
+            fold(b);
+        assert_folded(a, round % 4 & 1);
+        assert_folded(b, round % 4 & 2);
+        assert_int_equal(atomic_load(&a->packets.load->streams), 1);
+    }
+    free_folded();
+}
+
+/* So are those whose numbers have gone round. */
+static void test_folded_numbers_go_round(void **state) {
+    (void)state;
+    exchange(0);
+    const uint64_t near = 3 * (uint64_t)UINT32_MAX - 20;
+    a->streams[1]->number = a->streams[1]->acked = near;
+    b->streams[0]->applied = b->streams[0]->told = near;
+    for (uint64_t round = 0; round < 40; round++) {
+        exchange(round);
+        fold(round % 2 ? a : b);
+        assert_folded(round % 2 ? a : b, true);
+    }
+    free_folded();
+}
+
+/* Nothing is folded that is under way, waits, or is owed; what is only late is asked for. */
+static void test_what_has_to_do_is_not_folded(void **state) {
+    (void)state;
+    struct record record;
+    begin_late();
+    b->out.delivers = a->out.delivers = 0;
+    post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
+    tug_packets_flush(&a->packets);
+    fold(a);
+    assert_folded(a, false);
+    a->out.delivers = UINT32_MAX; /* b takes it; its acknowledgement stays where it is */
+    fold(a);
+    fold(b);
+    assert_folded(a, false);
+    assert_folded(b, true);
+    b->out.delivers = UINT32_MAX;
+    fold(a);
+    assert_folded(a, true);
+    assert_done(&record, 0);
+    post_late(&record);
+    run();
+    assert_int_equal(record.completed, 0);
+    fold(a); /* asks for it */
+    assert_done(&record, 0);
+    assert_nothing_rests();
+    post_late(&record);
+    run();
+    assert_int_equal(record.completed, 0);
+    fold(b); /* acknowledges it unasked */
+    assert_done(&record, 0);
+    assert_nothing_rests();
+    fold(a);
+    assert_folded(a, true);
+    assert_folded(b, true);
+    free_folded();
+}
+
+/* A poll folds, when there are too many streams. */
+static void test_polls_fold(void **state) {
+    (void)state;
+    exchange(1);
+    assert_folded(a, false);
+    for (int i = 0; i < 2; i++) { /* it has had something to do since the one before */
+        assert_folded(a, false);
+        a->packets.fold_at = 1;
+        poll_once(a);
+        assert_int_equal(a->packets.fold_at, TUG_STREAMS_KEPT);
+    }
+    assert_folded(a, true);
+    exchange(2);
+    free_folded();
+}
+
+/* The way to a peer that is folded ends: its rank is told to those above, and nothing fails. */
+static void test_folded_peer_ends(void **state) {
+    (void)state;
+    exchange(1);
+    fold(a);
+    a->out.wire.ended(&a->packets, 1);
+    assert_int_equal(a->peers_ended, 1);
+    assert_false(tug_packets_has_lost(&a->packets, 1));
+    assert_folded(a, true);
+    exchange(2);
+    free_folded();
+}
+
+static void test_no_memory_to_fold(void **state) {
+    (void)state;
+    exchange(1);
+    no_memory = true;
+    fold(a);
+    assert_non_null(a->streams[1]);
+    no_memory = false;
+    fold(a);
+    assert_folded(a, true);
+    no_memory = true;
+    assert_null(tug_stream_to(&a->packets, 1));
+    no_memory = false;
+    assert_folded(a, true);
+    exchange(2);
+    free_folded();
+}
+
+/* A row that has carried packets has no way to the peer any more: the folded streams tell each
+ * other how many they have taken, and go on by the next row. */
+static void test_folded_ones_take_the_next_row(void **state) {
+    (void)state;
+    static const struct tug_transport first = {
+        .name = "first", .send = fake_send, .poll = fake_poll, .wired_by_host = true};
+    static const struct tug_transport last = {
+        .name = "last", .send = fake_send, .poll = fake_poll, .make = make_none};
+    for (unsigned folded = 0; folded < 4; folded++) {
+        static struct fake_wire next[2];
+        struct record record;
+        exchange(folded);
+        add_next_row(next, &first, &last);
+        if (folded & 1)
+            fold(a);
+        if (folded & 2)
+            fold(b);
+        const uint32_t taken = b->out.wire.yields(&b->packets, 0);
+        assert_int_equal(taken,
+                         a->streams[1] != NULL ? a->streams[1]->sent : a->packets.folded[1].sent);
+        a->out.wire.moves(&a->packets, 1, taken, NULL);
+        post(prepare(TUG_OPERATION_WRITE, 0, 8, &record));
+        run();
+        assert_done(&record, 0);
+        assert_int_equal(next[0].sent, 1);
+        assert_false(a->streams[1]->lost || b->streams[0]->lost);
+        fold(a); /* it does not go by the first row, so it stays */
+        assert_non_null(a->streams[1]);
+        run();
+        drop_next_row(next);
+        free_folded();
+        (void)fake_end(NULL);
+        (void)set_up(NULL);
+    }
+}
+
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, fake_end)
     const struct CMUnitTest tests[] = {
@@ -1242,6 +1439,13 @@ int main(void) {
         CASE(test_acknowledges_what_was_not_sent),
         CASE(test_control_without_transport),
         CASE(test_control_to_lost),
+        CASE(test_folded_streams_go_on),
+        CASE(test_folded_numbers_go_round),
+        CASE(test_what_has_to_do_is_not_folded),
+        CASE(test_polls_fold),
+        CASE(test_folded_peer_ends),
+        CASE(test_no_memory_to_fold),
+        CASE(test_folded_ones_take_the_next_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

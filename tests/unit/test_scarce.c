@@ -92,6 +92,7 @@ static void open_one(uint32_t rank) {
     fabric->packets = &process->packets;
     process->packets.fabric = fabric;
     process->packets.load = &process->load;
+    process->packets.fold_at = TUG_STREAMS_KEPT;
     process->packets.streams = (struct tug_stream **)calloc(N, sizeof(struct tug_stream *));
     process->heard = calloc(N, sizeof(uint32_t));
     process->address.family = AF_INET;

@@ -138,7 +138,39 @@ static void memory_of_peers(void **state) {
     fake_close();
 }
 
+/* With few connections, of which each peer has one for a while, most of the peers are forgotten. */
+static void memory_of_those_forgotten(void **state) {
+    (void)state;
+    enum { PAIRS = 4 };
+    struct tug_verbs_footprint all;
+    kept = 0;
+    fake_carries = true;
+    tug_settings.verbs_pairs = PAIRS;
+    fake_add(0, 0);
+    memory[0] = fake_register(&fakes[0], bytes[0], AREA);
+    const size_t alone = kept;
+    for (unsigned peer = 1; peer <= PEERS; peer++)
+        meet(peer);
+    assert_true(tug_verbs_footprint(FAKE_OPERATIONS, PEERS, &all));
+    assert_int_equal(all.known, TUG_VERBS_KNOWN_MOST(PAIRS));
+    const size_t receives =
+        (fakes[0].verbs->messages->nreceives / TUG_VERBS_RECEIVES - 1) *
+        (sizeof(struct tug_verbs_block) + TUG_VERBS_RECEIVES * TUG_VERBS_MESSAGE_BYTES);
+    printf("%zu bytes measured, %zu computed\n", kept - alone - receives, of_peers(&all));
+    assert_true(kept - alone - receives <= of_peers(&all) * 11 / 10);
+    for (unsigned peer = 1; peer <= PEERS; peer++) {
+        write_to(0, peer);
+        write_to(peer, 0);
+    }
+    assert_in_range(fakes[0].verbs->npairs, PAIRS, TUG_VERBS_KNOWN_MOST(PAIRS) + 1);
+    tug_settings.verbs_pairs = 1024;
+    for (unsigned i = 0; i <= PEERS; i++)
+        fake_deregister(&fakes[i], memory[i]);
+    fake_close();
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_of_peers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_of_peers),
+                                       cmocka_unit_test(memory_of_those_forgotten)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,11 +219,16 @@ static unsigned host_messages(void) {
     return a->out.sent + b->out.sent;
 }
 
-static void wire_up(void) {
+/* Both directions have a connection. */
+static void wire_up_again(void) {
     struct record records[2];
     post_message(a, 8, &records[0]);
     post_message(b, 8, &records[1]);
     finish();
+}
+
+static void wire_up(void) {
+    wire_up_again();
     assert_int_equal(host_messages(), 4); /* each asks, each is answered */
 }
 
@@ -467,6 +472,121 @@ static void device_gone_unseen(void **state) {
 static void both_devices_gone(void **state) {
     (void)state;
     way_ends(lose_device, 3, true);
+    assert_ptr_equal(b->streams[0]->wire, &b->out.wire);
+}
+
+/* Closes the side's sender, which has nothing under way, as if others were used more. */
+static void close_sender(const struct side *side) {
+    tug_verbs_pairs_shed(verbs_of(side), 0);
+    for (int i = 0; i < 100 || verbs_of(a)->retired != NULL || verbs_of(b)->retired != NULL; i++)
+        round_both();
+}
+
+static uint32_t known_to(const struct side *side) {
+    return verbs_of(side)->npairs - verbs_of(side)->nspare;
+}
+
+/* The side forgets what it can, as if it knew many others. */
+static void forget(const struct side *side) {
+    const uint64_t pairs = tug_settings.verbs_pairs;
+    tug_settings.verbs_pairs = 0;
+    verbs_of(side)->forget_at = 0;
+    tug_verbs_pairs_forget(verbs_of(side));
+    tug_settings.verbs_pairs = pairs;
+}
+
+/* Neither forgets the other while there is a connection in either direction; then one of them does,
+ * or both, and all goes on, each packet once and in order. */
+static void forgotten(void **state) {
+    (void)state;
+    enum { N = 24 };
+    static struct kinds of_a[N], of_b[N];
+    const unsigned came[2] = {a->messages, b->messages};
+    for (unsigned i = 0; i < N; i++) {
+        const uint64_t offset = 64 + 20000 * (uint64_t)i;
+        post_kinds(i % 3 == 0 ? b : a, offset, 100 + 700 * i, &of_a[i]);
+        if (i % 5 != 0)
+            finish();
+        post_kinds(i % 3 == 0 ? a : b, offset, 200 + i, &of_b[i]);
+        finish();
+        forget(a);
+        forget(b);
+        assert_int_equal(known_to(a), 1);
+        assert_int_equal(known_to(b), 1);
+        close_sender(i % 2 == 0 ? a : b);
+        forget(a);
+        forget(b);
+        assert_int_equal(known_to(a), 1);
+        assert_int_equal(known_to(b), 1);
+        close_sender(i % 2 == 0 ? b : a);
+        if (i % 4 & 1)
+            forget(a);
+        if (i % 4 & 2)
+            forget(b);
+        assert_int_equal(known_to(a), !(i % 4 & 1));
+        assert_int_equal(known_to(b), !(i % 4 & 2));
+        if (i % 4 & 1)
+            assert_null(tug_table_find(&view_of(a)->contacts, 1));
+    }
+    for (unsigned i = 0; i < N; i++) {
+        const uint64_t offset = 64 + 20000 * (uint64_t)i;
+        assert_kinds(i % 3 == 0 ? b : a, offset, 100 + 700 * i, &of_a[i]);
+        assert_kinds(i % 3 == 0 ? a : b, offset, 200 + i, &of_b[i]);
+    }
+    assert_int_equal(a->messages - came[0], 2 * N);
+    assert_int_equal(b->messages - came[1], 2 * N);
+    assert_false(a->streams[1]->lost || b->streams[0]->lost);
+    assert_ptr_equal(a->streams[1]->wire, view_of(a));
+    assert_ptr_equal(b->streams[0]->wire, view_of(b));
+}
+
+/* Numbers of messages that are near the end of their range, or past its half, go on. */
+static void forgotten_far_on(void **state) {
+    (void)state;
+    static const uint32_t numbers[] = {0x7ffffff0, 0x80000005, 0xfffffff9};
+    for (unsigned i = 0; i < 3; i++) {
+        struct kinds of_a[10], of_b[10];
+        wire_up_again();
+        verbs_of(a)->pairs[0]->numbered = verbs_of(b)->pairs[0]->received = numbers[i];
+        verbs_of(b)->pairs[0]->numbered = verbs_of(a)->pairs[0]->received = numbers[i];
+        close_sender(a);
+        close_sender(b);
+        forget(i % 2 == 0 ? a : b);
+        for (unsigned k = 0; k < 10; k++) {
+            post_kinds(a, 64 + 20000 * (uint64_t)k, 500, &of_a[k]);
+            post_kinds(b, 64 + 20000 * (uint64_t)k, 600, &of_b[k]);
+            finish();
+        }
+        for (unsigned k = 0; k < 10; k++) {
+            assert_kinds(a, 64 + 20000 * (uint64_t)k, 500, &of_a[k]);
+            assert_kinds(b, 64 + 20000 * (uint64_t)k, 600, &of_b[k]);
+        }
+    }
+}
+
+/* No connection can be had any more after one has forgotten the other: packets go by the next row,
+ * and the peer, which has not forgotten, says how many it has taken. */
+static void forgotten_way_ends(void **state) {
+    (void)state;
+    struct kinds kinds[2];
+    wire_up();
+    post_kinds(a, 64, 5000, &kinds[0]);
+    post_kinds(b, 64, 6000, &kinds[1]);
+    finish();
+    assert_kinds(a, 64, 5000, &kinds[0]);
+    assert_kinds(b, 64, 6000, &kinds[1]);
+    close_sender(a);
+    close_sender(b);
+    forget(a);
+    may_be_made = 0;
+    tug_ibv.create_qp = make_few;
+    post_kinds(a, 20064, 5000, &kinds[0]);
+    post_kinds(b, 20064, 6000, &kinds[1]);
+    finish();
+    assert_kinds(a, 20064, 5000, &kinds[0]);
+    assert_kinds(b, 20064, 6000, &kinds[1]);
+    assert_false(a->streams[1]->lost || b->streams[0]->lost);
+    assert_ptr_equal(a->streams[1]->wire, &a->out.wire);
     assert_ptr_equal(b->streams[0]->wire, &b->out.wire);
 }
 
@@ -872,6 +992,34 @@ static void signals_of_lost_queue_pairs(void **state) {
     assert_ptr_equal(a->streams[1]->wire, &a->out.wire);
 }
 
+/* The peer remembers more messages than have gone since it was forgotten: writes whose signals went
+ * by a sender that has failed are not taken for done. */
+static void signals_of_the_forgotten(void **state) {
+    (void)state;
+    struct record records[4], message, write;
+    bool seen[BLOCKS] = {false};
+    begin_signals();
+    for (unsigned i = 0; i < 20; i++)
+        post_message(a, 8, &message);
+    finish();
+    close_sender(a);
+    close_sender(b);
+    forget(a);
+    assert_int_equal(known_to(a), 0);
+    struct tug_operation *put = prepare(a, TUG_OPERATION_WRITE, HALF - 64, 8, &write);
+    put->rkey = b->remote.rkeys[0];
+    put->registration = &a->local;
+    a->local.users++;
+    post(a, put); /* connects them, without a message */
+    finish();
+    break_pair(a);
+    for (unsigned n = 0; n < 4; n++)
+        post_good(n, &records[n]);
+    finish();
+    assert_signals(records, seen, 4);
+    assert_false(a->streams[1]->lost || b->streams[0]->lost);
+}
+
 int main(int argc, char **argv) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -886,6 +1034,9 @@ int main(int argc, char **argv) {
         CASE(device_gone),
         CASE(device_gone_unseen),
         CASE(both_devices_gone),
+        CASE(forgotten),
+        CASE(forgotten_far_on),
+        CASE(forgotten_way_ends),
         CASE(packet_gone),
         CASE(arrived_unseen),
         CASE(sleeps),
@@ -894,6 +1045,7 @@ int main(int argc, char **argv) {
         CASE(late_signal_of_a_refused_write),
         CASE(signals_done_and_seen),
         CASE(signals_done_when_asked),
+        CASE(signals_of_the_forgotten),
         CASE(signals_of_lost_senders),
         CASE(signals_of_a_lost_device),
         CASE(signals_of_lost_queue_pairs),

@@ -129,6 +129,8 @@ void tug_packets_served(struct tug_packets *packets) {
 }
 
 bool tug_packets_poll(struct tug_packets *packets) {
+    if (__builtin_expect(packets->nstreams >= packets->fold_at, 0))
+        tug_packets_fold(packets);
     bool wanted = atomic_load_explicit(&packets->fabric->flush_wanted, memory_order_relaxed);
     if (wanted)
         atomic_store_explicit(&packets->fabric->flush_wanted, false, memory_order_relaxed);
@@ -164,10 +166,11 @@ bool tug_packets_has_lost(const struct tug_packets *packets, uint32_t peer) {
 void tug_packets_ended(void *receiver, uint32_t peer) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = packets->streams[peer];
-    if (stream == NULL)
+    if (!tug_stream_is_known(packets, peer))
         return;
-    tug_trailer_drop(stream);
-    if (!stream->lost && tug_stream_outstanding(stream)) {
+    if (stream != NULL)
+        tug_trailer_drop(stream);
+    if (stream != NULL && !stream->lost && tug_stream_outstanding(stream)) {
         tug_log(TUG_LOG_ERROR,
                 "the connection to process %u has ended while operations were under way, and they "
                 "fail: look why that process has ended, or at the network between",
@@ -176,18 +179,19 @@ void tug_packets_ended(void *receiver, uint32_t peer) {
     } else if (packets->fabric->peer_ended != NULL) {
         packets->fabric->peer_ended(packets->fabric, peer);
     }
-    if (stream->lost)
+    if (stream != NULL && stream->lost)
         tug_stream_drop(stream, true);
 }
 
 /* The row that is next may be told of this peer for the first time. */
 uint32_t tug_packets_yields(void *receiver, uint32_t peer) {
     struct tug_packets *packets = receiver;
-    struct tug_stream *stream = packets->streams[peer];
-    if (stream == NULL)
+    if (!tug_stream_is_known(packets, peer))
         return 0;
-    if (stream->from != NULL)
-        (void)tug_packets_detour(packets, stream->from);
+    struct tug_stream *stream = tug_stream_to(packets, peer);
+    if (stream == NULL)
+        return packets->folded[peer].taken;
+    (void)tug_packets_detour(packets, stream->from != NULL ? stream->from : stream->wire);
     stream->from = NULL;
     packets->detours = true;
     return stream->taken;
@@ -195,7 +199,9 @@ uint32_t tug_packets_yields(void *receiver, uint32_t peer) {
 
 void tug_packets_moves(void *receiver, uint32_t peer, uint32_t taken, struct tug_buffer *back) {
     struct tug_packets *packets = receiver;
-    tug_stream_take_next_row(packets, packets->streams[peer], taken, back);
+    struct tug_stream *stream = tug_stream_to(packets, peer);
+    if (stream != NULL) /* else, for want of memory, it stays folded, and nothing was under way */
+        tug_stream_take_next_row(packets, stream, taken, back);
 }
 
 /* What goes by the host, or may, is not handed up where the host must not be called. */
@@ -279,6 +285,7 @@ int tug_packets_open(struct tug_fabric *fabric) {
         packets->fabric = fabric;
         packets->load = &load;
         packets->inside = true;
+        packets->fold_at = TUG_STREAMS_KEPT;
         packets->streams = calloc(fabric->nranks, sizeof(struct tug_stream *));
     }
     if (!tug_all_agree(fabric->comm, packets != NULL && packets->streams != NULL)) {
@@ -302,16 +309,17 @@ void tug_packets_leave(struct tug_packets *packets) {
 
 void tug_packets_close(struct tug_packets *packets) {
     tug_packets_leave(packets);
+    atomic_fetch_sub(&packets->load->streams, packets->nstreams + packets->nfolded);
     while (packets->all != NULL) {
         struct tug_stream *stream = packets->all;
         packets->all = stream->next;
-        atomic_fetch_sub(&packets->load->streams, 1);
         if (stream->requests != NULL)
             tug_pool_give(&stream->wire->pool, stream->requests);
         tug_trailer_drop(stream);
         free(stream);
     }
     free((void *)packets->streams);
+    free(packets->folded);
     free(packets);
 }
 

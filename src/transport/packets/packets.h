@@ -65,6 +65,12 @@
 /* 1 MiB of packets: a peer that computes looks seldom, and no more come before it has looked. */
 #define TUG_STREAM_WINDOW 128
 
+/* With so many streams those are folded (struct tug_folded) by which nothing has gone or come since
+ * streams were folded last, half as many streams ago. So one and a half times as many are kept at
+ * most, and those beyond that have something to do. */
+#define TUG_STREAMS_KEPT 1024u
+#define TUG_STREAMS_KEPT_MOST (TUG_STREAMS_KEPT + TUG_STREAMS_KEPT / 2)
+
 /* Request packets that are not acknowledged: over all peers, and to each whatever there are. */
 #define TUG_UNDER_WAY_MOST 1024
 #define TUG_UNDER_WAY_LEAST 2
@@ -190,6 +196,15 @@ struct tug_stream {
     struct tug_stream *next_touched;
     struct tug_stream *next_under_way;
     struct tug_stream *next; /* the next in the list of all streams */
+    uint32_t seen;           /* sent + taken when streams were folded last */
+};
+
+/* A stream that has been folded: its numbers, with which it goes on when the two processes have to
+ * do with each other again. It has sent nothing that is not acknowledged, has acknowledged all that
+ * it has taken, and goes by the wire that it began with. All zeros: there is none. */
+struct tug_folded {
+    uint32_t number, applied; /* as they travel */
+    uint32_t sent, taken;
 };
 
 /* What peers share. */
@@ -209,8 +224,12 @@ struct tug_packets {
     bool detours;                /* something goes or comes by a row that can be made alone */
     bool inside;                 /* all wires may be polled from inside the host */
     bool internal;               /* handlers and callbacks call nothing of the host's */
-    struct tug_stream **streams; /* by rank; NULL: nothing went or came so far */
+    struct tug_stream **streams; /* by rank; NULL: nothing went or came so far, or it is folded */
+    struct tug_folded *folded;   /* by rank; NULL: no stream has been folded so far */
     struct tug_stream *all;
+    uint32_t nstreams; /* in that list */
+    uint32_t nfolded;  /* those that are folded now */
+    uint32_t fold_at;  /* with so many in the list the next poll folds some */
     struct tug_stream *touched;
     struct tug_stream *under_way; /* all that have request packets under way, and some that had */
     uint64_t unacked;             /* request packets of ours, over all streams */
@@ -245,7 +264,7 @@ int tug_packets_descriptor(struct tug_packets *packets, bool watch);
  * more, and is about to be closed. Any thread of the program. */
 void tug_packets_leave(struct tug_packets *packets);
 
-/* Bytes a process of a job of nranks keeps when it has to do with `active` others, packets apart.
+/* Bytes a process of a job of nranks keeps with `active` streams, packets and folded streams apart.
  */
 size_t tug_packets_footprint(uint64_t nranks, uint64_t active);
 
@@ -278,8 +297,15 @@ const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t pe
 
 /* ---- stream.c ---- */
 
-/* NULL: no memory. */
+/* The stream to the peer, which is made or unfolded if need be. NULL: no memory. */
 struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer);
+
+/* Has anything gone to the peer or come from it? */
+bool tug_stream_is_known(const struct tug_packets *packets, uint32_t peer);
+
+/* Folds the streams that have had nothing to do for a while. No caller up the stack may have a
+ * stream in hand. */
+void tug_packets_fold(struct tug_packets *packets);
 
 /* The stream has something to send: it is looked at when the batch ends. */
 static inline void tug_stream_touch(struct tug_packets *packets, struct tug_stream *stream) {

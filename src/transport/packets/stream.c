@@ -28,11 +28,34 @@ const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t pe
     return wire_to(packets, peer)->row->name;
 }
 
-/* NULL: no memory. */
+/* The folded stream to the peer, or NULL. */
+static struct tug_folded *folded_to(const struct tug_packets *packets, uint32_t peer) {
+    struct tug_folded *folded = packets->folded != NULL ? &packets->folded[peer] : NULL;
+    return folded != NULL && (folded->number | folded->applied | folded->sent | folded->taken) != 0
+               ? folded
+               : NULL;
+}
+
+bool tug_stream_is_known(const struct tug_packets *packets, uint32_t peer) {
+    return packets->streams[peer] != NULL || folded_to(packets, peer) != NULL;
+}
+
+/* The new stream goes on where the folded one was. */
+static void unfold(struct tug_packets *packets, struct tug_stream *stream,
+                   struct tug_folded *folded) {
+    stream->number = stream->acked = stream->heard = folded->number;
+    stream->applied = stream->told = folded->applied;
+    stream->sent = folded->sent;
+    stream->taken = folded->taken;
+    *folded = (struct tug_folded){0};
+    packets->nfolded--;
+}
+
 struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     struct tug_stream *stream = packets->streams[peer];
     if (__builtin_expect(stream != NULL, 1))
         return stream;
+    struct tug_folded *folded = folded_to(packets, peer);
     stream = calloc(1, sizeof(*stream));
     if (stream == NULL)
         return NULL;
@@ -43,10 +66,15 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     stream->waiting_first = stream->waiting_last = TUG_NO_TAG;
     stream->open_first = stream->open_last = TUG_NO_TAG;
     tug_stream_take_credit(stream, 0);
-    atomic_fetch_add(&packets->load->streams, 1);
     stream->next = packets->all;
     packets->all = stream;
+    packets->nstreams++;
     packets->streams[peer] = stream;
+    if (folded != NULL) {
+        unfold(packets, stream, folded);
+        return stream;
+    }
+    atomic_fetch_add(&packets->load->streams, 1);
     if (stream->wire->row->meet == NULL)
         return stream;
     stream->settled = false;
@@ -55,10 +83,75 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
     if (met >= 0)
         return stream;
     packets->all = stream->next;
+    packets->nstreams--;
     packets->streams[peer] = NULL;
     atomic_fetch_sub(&packets->load->streams, 1);
     free(stream);
     return NULL;
+}
+
+/* ---- streams that have nothing to do ---- */
+
+/* Does neither side owe the other an acknowledgement? Otherwise the next flush asks for it, or
+ * sends it, and the stream can be folded the next time. */
+static bool is_square(struct tug_packets *packets, struct tug_stream *stream) {
+    stream->asks = stream->resting > 0;
+    stream->pressed = stream->told != stream->applied;
+    if (stream->asks || stream->pressed)
+        tug_stream_touch(packets, stream);
+    return !stream->asks && !stream->pressed;
+}
+
+/* Do its numbers say all of it? */
+static bool can_fold(const struct tug_packets *packets, const struct tug_stream *stream) {
+    return stream->settled && !stream->one_way && !stream->touched && !stream->listed &&
+           !tug_stream_outstanding(stream) && stream->requests == NULL && stream->answers == NULL &&
+           stream->control_first == NULL && stream->served == 0 && stream->owed == 0 &&
+           stream->nexpected == 0 && stream->unsignalled == 0 &&
+           stream->wire == wire_to(packets, stream->peer);
+}
+
+static void fold(struct tug_packets *packets, struct tug_stream *stream) {
+    packets->folded[stream->peer] = (struct tug_folded){.number = tug_wire_number(stream->number),
+                                                        .applied = tug_wire_number(stream->applied),
+                                                        .sent = stream->sent,
+                                                        .taken = stream->taken};
+    packets->streams[stream->peer] = NULL;
+    packets->nstreams--;
+    packets->nfolded++;
+    free(stream);
+}
+
+/* Those of which nothing is under way any more leave the list. */
+static void leave_under_way(struct tug_packets *packets) {
+    struct tug_stream **at = &packets->under_way, *stream;
+    while ((stream = *at) != NULL) {
+        stream->listed = stream->number != stream->acked;
+        if (stream->listed)
+            at = &stream->next_under_way;
+        else
+            *at = stream->next_under_way;
+    }
+}
+
+void tug_packets_fold(struct tug_packets *packets) {
+    struct tug_stream **at = &packets->all, *stream;
+    if (packets->folded == NULL)
+        packets->folded = calloc(packets->fabric->nranks, sizeof(struct tug_folded));
+    leave_under_way(packets);
+    while (packets->folded != NULL && (stream = *at) != NULL) {
+        const bool idle = stream->seen == stream->sent + stream->taken;
+        stream->seen = stream->sent + stream->taken;
+        if (idle && !stream->lost && is_square(packets, stream) && can_fold(packets, stream)) {
+            *at = stream->next;
+            fold(packets, stream);
+        } else {
+            at = &stream->next;
+        }
+    }
+    packets->fold_at = packets->nstreams + TUG_STREAMS_KEPT / 2;
+    if (packets->fold_at < TUG_STREAMS_KEPT)
+        packets->fold_at = TUG_STREAMS_KEPT;
 }
 
 /* What is to go to the peer goes by the next row that takes it. False: the peer is lost, as there

@@ -78,10 +78,7 @@ struct tug_verbs_contact *tug_verbs_contact_open(const struct tug_verbs_pair *pa
  * view's. */
 bool tug_verbs_contact_may_be_known(const struct tug_verbs_contact *contact) {
     const struct tug_verbs *verbs = contact->view->verbs;
-    uint32_t npairs = verbs->npairs;
-    for (const struct tug_verbs_pair *spare = verbs->spare; spare; spare = spare->next_touched)
-        npairs--;
-    return contact->pair->id == 0 && npairs > contact->view->ncontacts;
+    return contact->pair->id == 0 && verbs->npairs - verbs->nspare > contact->view->ncontacts;
 }
 
 uint32_t tug_verbs_rank(const struct tug_verbs_pair *pair) {

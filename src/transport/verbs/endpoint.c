@@ -152,24 +152,27 @@ bool tug_verbs_footprint(uint32_t operations, uint32_t active,
                  page = tug_page_bytes();
     const size_t sender = TUG_VERBS_DEPTH * request, server = page;
     const size_t connected = active < tug_settings.verbs_pairs ? active : tug_settings.verbs_pairs;
+    const uint32_t most = TUG_VERBS_KNOWN_MOST(tug_settings.verbs_pairs);
+    const size_t known = active < most ? active : most;
     size_t capacity = 8;
-    while (capacity < active)
+    while (capacity < known)
         capacity *= 2;
+    footprint->known = known;
     footprint->view = sizeof(struct tug_verbs_view);
-    footprint->contacts = active * sizeof(struct tug_verbs_contact) + tug_table_footprint(active);
+    footprint->contacts = known * sizeof(struct tug_verbs_contact) + tug_table_footprint(known);
     footprint->kept = TUG_VERBS_KEPT;
     footprint->packet = sizeof(struct tug_buffer) + TUG_VERBS_PACKET_BYTES;
     footprint->messages =
         sizeof(struct tug_verbs_messages) + sizeof(struct tug_verbs_block) +
         TUG_VERBS_SENDS * TUG_VERBS_MESSAGE_BYTES +
-        tug_verbs_receives(active) / TUG_VERBS_RECEIVES *
+        tug_verbs_receives(known) / TUG_VERBS_RECEIVES *
             (sizeof(struct tug_verbs_block) + TUG_VERBS_RECEIVES * TUG_VERBS_MESSAGE_BYTES);
     footprint->endpoint =
         sizeof(struct tug_verbs) +
         TUG_VERBS_DEPTH * (sizeof(struct ibv_send_wr) + sizeof(struct ibv_sge) + TUG_VERBS_INLINE);
-    footprint->pairs = active * sizeof(struct tug_verbs_pair) +
+    footprint->pairs = known * sizeof(struct tug_verbs_pair) +
                        connected * sizeof(struct tug_verbs_server) +
-                       capacity * sizeof(struct tug_verbs_pair *) + tug_table_footprint(active) +
+                       capacity * sizeof(struct tug_verbs_pair *) + tug_table_footprint(known) +
                        tug_table_footprint(connected);
     footprint->connected = connected;
     footprint->connection = 2 * sizeof(struct ibv_qp) + sender + server;

@@ -300,8 +300,8 @@ bool tug_verbs_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buf
     struct tug_verbs_pair *pair = contact->pair;
     if (pair->moving > 0)
         return false;
+    contact->leads = true; /* it may be new: forgotten since, or not met for want of memory */
     if (pair->id == 0 && !has_ended(verbs, contact)) {
-        contact->leads = true; /* it could not be met for want of memory, and was taken to lead */
         tug_verbs_touch(verbs, pair);
         if (pair->phase == TUG_PAIR_IDLE)
             tug_verbs_pair_connect(verbs, pair);
@@ -391,8 +391,10 @@ void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pai
  * up. */
 static bool is_next(struct tug_verbs_pair *pair, uint32_t server, uint32_t number) {
     if (pair->server != NULL && server == pair->server->qp_num &&
-        (int32_t)(pair->first - 1 - pair->received) > 0)
+        (pair->restarts || (int32_t)(pair->first - 1 - pair->received) > 0)) {
         pair->received = pair->first - 1;
+        pair->restarts = false;
+    }
     if ((int32_t)(number - pair->received) <= 0)
         return false;
     if (number != pair->received + 1) {

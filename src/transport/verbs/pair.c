@@ -13,7 +13,7 @@
 #include "transport/verbs/private.h"
 
 #define MAGIC 0x54
-#define VERSION 5
+#define VERSION 6
 /* So often a request is sent again, then the connection has failed. (Seven would mean for ever on
  * Soft-RoCE.) */
 #define ACK_RETRIES 6
@@ -41,7 +41,7 @@ struct hello {
     uint8_t mtu;
     uint8_t reads; /* in an ASK: wanted at most; in an ANSWER: granted */
     uint8_t gid[16];
-    uint32_t unused;
+    uint32_t anew; /* in an ASK: 1: the sender is the first one of its pair */
 };
 
 _Static_assert(sizeof(struct hello) == 56, "no holes");
@@ -69,6 +69,7 @@ struct tug_verbs_pair *tug_verbs_pair_make(struct tug_verbs *verbs) {
     struct tug_verbs_pair *pair = verbs->spare;
     if (pair != NULL) {
         verbs->spare = pair->next_touched;
+        verbs->nspare--;
     } else {
         pair = grow(verbs) ? malloc(sizeof *pair) : NULL;
         if (pair == NULL)
@@ -77,6 +78,8 @@ struct tug_verbs_pair *tug_verbs_pair_make(struct tug_verbs *verbs) {
         verbs->pairs[verbs->npairs++] = pair;
     }
     *pair = (struct tug_verbs_pair){.index = pair->index,
+                                    .fresh = true,
+                                    .closed = true,
                                     .head = TUG_NO_TAG,
                                     .tail = TUG_NO_TAG,
                                     .message_first = TUG_NO_MESSAGE,
@@ -101,6 +104,7 @@ void tug_verbs_pair_join(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
     pair->head = TUG_NO_TAG;
     pair->next_touched = verbs->spare;
     verbs->spare = pair;
+    verbs->nspare++;
 }
 
 /* ---- queue pairs ---- */
@@ -343,6 +347,48 @@ static void shed_server(struct tug_verbs *verbs, const struct tug_verbs_pair *bu
         least->told = say_only(tug_verbs_contact_open(least), CLOSE, least->served);
 }
 
+/* ---- forgetting ---- */
+
+static bool is_at_rest(const struct tug_verbs_contact *contact) {
+    return contact->word == TUG_WORD_NONE && !contact->met && !contact->gone && !contact->moving &&
+           !contact->yields && !contact->answers;
+}
+
+/* Is there nothing to be known of the peer but what a connection would bring again? */
+static bool can_forget(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
+    if (pair->id == 0 || pair->id == verbs->id || pair->sender != NULL || pair->server != NULL ||
+        !pair->closed || pair->touched || pair->head != TUG_NO_TAG || pair->messages > 0 ||
+        pair->moving > 0 || pair->closed_ns != 0 || pair->lost || pair->failed > 0)
+        return false;
+    const struct tug_verbs_contact *contact = pair->contacts;
+    while (contact != NULL && is_at_rest(contact))
+        contact = contact->next;
+    return contact == NULL;
+}
+
+static void forget(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
+    while (pair->contacts != NULL) {
+        struct tug_verbs_contact *contact = pair->contacts;
+        pair->contacts = contact->next;
+        tug_table_remove(&contact->view->contacts, contact->rank);
+        contact->view->ncontacts--;
+        free(contact);
+    }
+    tug_table_remove(&verbs->ids, pair->id);
+    tug_verbs_pair_join(verbs, pair, NULL);
+}
+
+void tug_verbs_pairs_forget(struct tug_verbs *verbs) {
+    const uint32_t least = TUG_VERBS_KNOWN(tug_settings.verbs_pairs);
+    if (verbs->npairs - verbs->nspare <= (verbs->forget_at > least ? verbs->forget_at : least) ||
+        verbs->retired != NULL) /* what has come by it says which pair it is of */
+        return;
+    for (uint32_t i = 0; i < verbs->npairs; i++)
+        if (can_forget(verbs, verbs->pairs[i]))
+            forget(verbs, verbs->pairs[i]);
+    verbs->forget_at = verbs->npairs - verbs->nspare + (uint32_t)tug_settings.verbs_pairs / 2;
+}
+
 /* ---- connecting ---- */
 
 /* The number of a queue pair's first packet: an outsider's packets do not fit in. */
@@ -372,7 +418,9 @@ static struct ibv_qp *make_server(struct tug_verbs *verbs, struct tug_verbs_pair
 static void serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair, const struct hello *ask) {
     retire_server(verbs, pair);
     pair->server_psn = draw_psn(++verbs->numbers);
+    pair->restarts |= ask->anew != 0 || pair->served == 0;
     pair->served = ask->number;
+    pair->closed = false;
     pair->told = false;
     pair->heard = ++verbs->uses;
     pair->first = ask->first;
@@ -388,11 +436,16 @@ static void serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair, const st
         (void)tug_verbs_messages_expect(verbs, verbs->nservers);
 }
 
+/* The number of the last message that has been taken, as the peer counts them now. */
+static uint32_t last_taken(const struct tug_verbs_pair *pair) {
+    return pair->restarts ? pair->first - 1 : pair->received;
+}
+
 /* What the peer is told then. */
 static struct hello answer_of(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
     struct hello answer = hello_of(verbs, pair->server != NULL ? ANSWER : REFUSE, pair->served,
                                    pair->server, pair->server_psn);
-    answer.last = pair->received;
+    answer.last = last_taken(pair);
     return answer;
 }
 
@@ -422,16 +475,27 @@ static void set_deadline(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     verbs->asked_again++;
 }
 
-static void ask_to_move(struct tug_verbs_contact *contact) {
-    contact->moving = say_only(contact, MOVE, contact->pair->number);
-    contact->pair->moving += contact->moving;
+static void ask_to_move(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
+    struct tug_verbs_pair *pair = contact->pair;
+    if (pair->number == 0) /* it has had no sender since it was forgotten */
+        pair->number = ++verbs->numbers;
+    contact->moving = say_only(contact, MOVE, pair->number);
+    pair->moving += contact->moving;
+}
+
+/* Has nothing gone to the peer, of what it counts? */
+static bool is_untouched(const struct tug_verbs_pair *pair) {
+    const struct tug_verbs_contact *contact = pair->contacts;
+    while (contact != NULL && !contact->leads)
+        contact = contact->next;
+    return pair->fresh && contact == NULL;
 }
 
 void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint64_t until_ns) {
     pair->closed_ns = until_ns;
     if (pair->moving > 0)
         return;
-    if (!pair->was_up) { /* nothing has gone to the peer */
+    if (is_untouched(pair)) {
         tug_verbs_pass_waiting(verbs, pair);
         tug_verbs_messages_drop(verbs, pair);
         return;
@@ -440,11 +504,11 @@ void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, u
         if (contact->met)
             tug_verbs_say(contact, TUG_WORD_LEADS_NOT);
         if (contact->leads && !contact->gone)
-            ask_to_move(contact);
+            ask_to_move(verbs, contact);
     }
     struct tug_verbs_contact *other = tug_verbs_contact_open(pair);
     if (pair->moving == 0 && pair->head != TUG_NO_TAG && other != NULL)
-        ask_to_move(other);
+        ask_to_move(verbs, other);
     if (pair->moving > 0)
         set_deadline(verbs, pair);
     else
@@ -494,7 +558,7 @@ static void yield(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
 static void answer_move(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
     const struct tug_wire *wire = &contact->view->wire;
     struct hello answer = hello_of(verbs, MOVED, contact->pair->served, NULL, 0);
-    answer.last = contact->pair->received;
+    answer.last = last_taken(contact->pair);
     answer.first = wire->yields != NULL ? wire->yields(wire->receiver, contact->rank) : 0;
     contact->yields = !say(contact, &answer) && !contact->gone;
     verbs->yields -= !contact->yields;
@@ -535,7 +599,7 @@ static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
     forget_deadline(verbs, pair);
     if (answer->kind == ANSWER && join(verbs, pair->sender, pair->psn, answer)) {
         pair->phase = TUG_PAIR_UP;
-        pair->was_up = true;
+        pair->fresh = false;
         pair->lost = false;
         tug_verbs_received(verbs, pair, answer->last);
         tug_verbs_say_leads(pair);
@@ -597,6 +661,7 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
     }
     struct hello ask = hello_of(verbs, ASK, pair->number, pair->sender, pair->psn);
     ask.first = first_of(verbs, pair);
+    ask.anew = pair->fresh;
     pair->asker = contact;
     if (pair->id == verbs->id) {
         serve(verbs, pair, &ask);
@@ -664,8 +729,10 @@ void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const vo
         (void)say_only(contact, IAM, 0);
         break;
     case CLOSED:
-        if (pair->served == hello.number)
+        if (pair->served == hello.number) {
             retire_server(verbs, pair);
+            pair->closed = true;
+        }
         break;
     case CLOSE:
         if (is_idle(pair) && pair->number == hello.number)

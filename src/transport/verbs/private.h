@@ -60,6 +60,12 @@
  * device: it is in the peer's completion queue at least, which is emptied before the server goes.
  * So nothing is lost. A limit that is all under way is exceeded.
  *
+ * A pair that is closed in both directions, and its contacts, are *forgotten* when there are more
+ * than TUG_VERBS_KNOWN_MOST pairs, so that a process of a large job keeps those only that it has to
+ * do with. Each of the two does so by itself. The numbers of messages begin anew then: an ASK says
+ * so where the asker has forgotten, and a process that has forgotten takes the asker's next number
+ * as it is.
+ *
  * A device has so many queue pairs, and no more. Where one cannot be had, here or at the peer, the
  * pair is closed for a while: what waits for it, and what comes, takes the next row. So it does
  * where senders fail one after the other, or the device has failed. If there has been a connection
@@ -256,6 +262,10 @@ struct ibv_mr *tug_verbs_memory_of(const struct tug_registration *registration, 
 #define TUG_VERBS_INLINE 220         /* bytes asked for in a work request itself */
 #define TUG_VERBS_INDICES (1u << 20) /* pairs that there may be */
 #define TUG_VERBS_CHUNK 256u         /* operations are numbered in chunks of so many */
+/* Pairs that there are, but for those that cannot be forgotten: those with a sender, those with a
+ * server, and half as many as either. */
+#define TUG_VERBS_KNOWN(pairs) ((uint32_t)(2 * (pairs)))
+#define TUG_VERBS_KNOWN_MOST(pairs) (TUG_VERBS_KNOWN(pairs) + (uint32_t)((pairs) / 2))
 
 /* A slot for each operation, or piece of one, or message under way on a sender: its number, or that
  * of the message's memory, and these bits. An operation's *number* is its tag behind the first
@@ -368,7 +378,11 @@ struct tug_verbs_pair {
     uint8_t phase;   /* enum tug_verbs_phase, of the sender */
     bool touched;    /* it is in the list verbs->touched */
     bool lost;       /* the peer did not answer the last time */
-    bool was_up;     /* there has been a connection */
+    bool fresh;      /* no sender of it has been ready: its messages begin with number 1 */
+    bool closed;     /* the peer has closed its last sender, all of whose messages had been taken;
+                        or has had none */
+    bool restarts;   /* the next message by the server has the number `first`, whatever has been
+                        received: one of the two has forgotten the pair */
     uint8_t failed;  /* so many senders in a row failed, and this one has done nothing yet */
     bool urgent;     /* a large operation or a message is among those that wait */
     bool told;       /* the peer has been told to close its sender if it is idle */
@@ -433,6 +447,8 @@ struct tug_verbs {
 
     struct tug_verbs_pair **pairs; /* [npairs] */
     uint32_t npairs, pairs_capacity;
+    uint32_t nspare;                /* of these, those in the list `spare` */
+    uint32_t forget_at;             /* with so many others the next poll forgets some */
     struct tug_table ids;           /* pairs by their ids */
     struct tug_table servers;       /* pairs by the numbers of their servers' queue pairs */
     struct tug_verbs_pair *touched; /* what flush looks at */
@@ -571,6 +587,9 @@ void tug_verbs_pair_drop_sender(struct tug_verbs *verbs, struct tug_verbs_pair *
 bool tug_verbs_pairs_expire(struct tug_verbs *verbs);
 /* Closes idle senders, the least used first, until there are at most so many. */
 void tug_verbs_pairs_shed(struct tug_verbs *verbs, uint32_t most);
+/* Forgets pairs without connections, if there are many. No caller up the stack may have a pair or
+ * contact in hand. */
+void tug_verbs_pairs_forget(struct tug_verbs *verbs);
 void tug_verbs_pairs_free(struct tug_verbs *verbs);
 
 /* ---- operations ---- */

@@ -803,6 +803,7 @@ static bool poll_queue(struct tug_verbs *verbs) {
 }
 
 bool tug_verbs_poll(struct tug_verbs *verbs) {
+    tug_verbs_pairs_forget(verbs);
     bool moved = poll_queue(verbs);
     /* seq_cst: pairs with the watcher's store; what it rang for is seen */
     if (!verbs->device_given_up && atomic_load(&verbs->device_lost))

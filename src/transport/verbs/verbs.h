@@ -6,13 +6,14 @@
 
 #include "transport/transport.h"
 
-/* Bytes. In each context: of the view, of what it keeps of `active` peers, of packets that are kept
- * and of one. Once a process: of the endpoint, of packets' registered memory, of what it keeps of
- * the peers; connections kept, and estimates of what libibverbs and the device's driver keep in
- * this process for the queue pairs of one and for the completion queue. False: not in this build.
+/* Peers that are known with `active` others, and bytes. In each context: of the view, of what it
+ * keeps of those peers, of packets that are kept and of one. Once a process: of the endpoint, of
+ * packets' registered memory, of what it keeps of the peers; connections kept, and estimates of
+ * what libibverbs and the device's driver keep in this process for the queue pairs of one and for
+ * the completion queue. False: not in this build.
  */
 struct tug_verbs_footprint {
-    size_t view, contacts, kept, packet;
+    size_t known, view, contacts, kept, packet;
     size_t endpoint, messages, pairs, connected, connection, completions;
 };
 bool tug_verbs_footprint(uint32_t operations, uint32_t active,
