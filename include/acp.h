@@ -134,12 +134,14 @@ TUG_API int acp_errno(void);
 /* The GA of the first byte of a process's starter memory. The starter memory has
  * TUGBOAT_ACP_STARTER bytes, is zero at first, and can be accessed by all processes from acp_init()
  * on. The processes of a node map each other's starter memory. Operations on it are loads and
- * stores of the caller. The first operation on that of another process asks it for its key, unless
- * TUGBOAT_ACP_EXCHANGE is on. ACP_GA_NULL: the rank does not exist. */
+ * stores of the caller. Every process gets the keys of all starter memory in acp_init(). If there
+ * are more ranks than TUGBOAT_ACP_KEYS, the first operation on that of another process reads its
+ * key, as for registered memory. ACP_GA_NULL: the rank does not exist. */
 TUG_API acp_ga_t acp_query_starter_ga(int rank);
 
 /* Registers memory for access by all processes, which then has that colour. Local. The program
- * sends the GA of the memory to the processes that need it. The memory must stay mapped until it is
+ * sends the GA of the memory to the processes that need it. The first operation of a process on it
+ * reads its key from memory of the owner, which takes no part where a network card or loads do so. The memory must stay mapped until it is
  * unregistered. The processes of the node map memory of MPI_Alloc_mem, from 64 KiB on, at first
  * use. They then access it in the same way as starter memory.
  *

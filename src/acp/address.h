@@ -8,13 +8,29 @@
  *       | rank + 1         | c | number     | generation                        |
  *       +------------------+---+------------+-----------------------------------+
  *
+ * An entry of the table of registrations, which every rank has in memory that the others read: by a
+ * card, by loads, in packets.
+ *
+ *        0       8                    64      72
+ *       +-------+--------------------+-------+
+ *       | id    | rest of the key    | id    |      id 0: not registered
+ *       +-------+--------------------+-------+
+ *
+ * The owner zeroes both ids, writes the rest, and writes the ids last. An id is given once
+ * (transport/memory.h), so it is the entry's generation: whoever reads the same id on both sides of
+ * the rest has read the rest of that id, if the three are read in either order of addresses. The
+ * check in the key covers any other order.
+ *
  * Pure; any thread.
  */
 #ifndef TUG_ACP_ADDRESS_H
 #define TUG_ACP_ADDRESS_H
 
 #include <acp.h>
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "tugboat/llcl.h"
 
 #ifndef TUG_ACP_KEY_BITS
 #define TUG_ACP_KEY_BITS 8
@@ -64,6 +80,35 @@ static inline uint64_t tug_acp_ga_offset(acp_ga_t ga) {
 /* The GA of the first byte of the same registration. */
 static inline acp_ga_t tug_acp_ga_base(acp_ga_t ga) {
     return ga & ~(TUG_ACP_OFFSETS - 1);
+}
+
+/* ---- entries ---- */
+
+#define TUG_ACP_KEY_WORDS (sizeof(struct tug_key) / sizeof(uint64_t))
+
+struct tug_acp_entry {
+    struct tug_key key; /* its first word is the id */
+    uint64_t id;
+};
+
+_Static_assert(sizeof(struct tug_acp_entry) == 72, "see the drawing");
+
+/* Is a copy of an entry that has been read a registration's, and of one only? */
+static inline bool tug_acp_entry_holds(const struct tug_acp_entry *copy) {
+    return copy->id != 0 && copy->id == copy->key.word[0];
+}
+
+/* The entry becomes that of a key; id 0: of none. One writer at a time. */
+static inline void tug_acp_entry_write(struct tug_acp_entry *entry, const struct tug_key *key) {
+    __atomic_store_n(&entry->id, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&entry->key.word[0], 0, __ATOMIC_RELAXED);
+    /* release: who reads a word of the new key does not read an old id after it */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    for (size_t i = 1; i < TUG_ACP_KEY_WORDS; i++)
+        __atomic_store_n(&entry->key.word[i], key->word[i], __ATOMIC_RELAXED);
+    /* release: who reads one of the new ids reads the words above */
+    __atomic_store_n(&entry->key.word[0], key->word[0], __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->id, key->word[0], __ATOMIC_RELEASE);
 }
 
 #endif

@@ -23,28 +23,24 @@ static struct {
 } commands;
 
 int tug_acp_commands_open(void) {
-    size_t bytes = TUG_ACP_COMMANDS * sizeof(struct tug_acp_slot) +
-                   TUG_ACP_RELAYED * sizeof(struct tug_acp_command);
-    bytes = (bytes + 63) / 64 * 64;
-    struct tug_acp_slot *slots = aligned_alloc(64, bytes);
-    if (slots == NULL)
+    tug_acp.memory = aligned_alloc(64, sizeof(*tug_acp.memory));
+    if (tug_acp.memory == NULL)
         return TUG_ERR_NO_MEMORY;
+    struct tug_acp_slot *slots = tug_acp.memory->slots;
     for (acp_handle_t i = 0; i < TUG_ACP_COMMANDS; i++) {
         slots[i] = (struct tug_acp_slot){0};
         atomic_init(&slots[i].done, i == 0 ? 0 : i - TUG_ACP_COMMANDS);
     }
-    tug_acp.slots = slots;
-    tug_acp.relayed = (struct tug_acp_command *)(void *)(slots + TUG_ACP_COMMANDS);
     atomic_store(&commands.tail, 0);
     atomic_store(&commands.head, 0);
     atomic_store(&commands.failed_first, INT64_MAX);
     atomic_store(&commands.failed_last, 0);
-    return tug_mem_register(tug_acp.context, slots, bytes, &tug_acp.registration);
+    return tug_mem_register(tug_acp.context, slots, sizeof(*tug_acp.memory), &tug_acp.registration);
 }
 
 void tug_acp_commands_close(void) {
-    free(tug_acp.slots);
-    tug_acp.slots = NULL;
+    free(tug_acp.memory);
+    tug_acp.memory = NULL;
 }
 
 /* ---- completion ---- */

@@ -76,21 +76,34 @@ static int open_local(void) {
     return status != 0 ? status : tug_acp_sync_open();
 }
 
-/* The keys of all starter memory come to all ranks, if that is set on all. Collective, the same
- * answer everywhere. */
-static int exchange_keys(void) {
+/* Ranks of a group, so that there are at most TUGBOAT_ACP_KEYS groups. Collective, the same answer
+ * everywhere. */
+static uint32_t find_group(void) {
+    int64_t most = (int64_t)tug_settings.acp_keys;
+    (void)tug_agree(tug_context_comm(tug_acp.context), MPI_MAX, &most, 1);
+    return (uint32_t)((tug_acp.nranks - 1) / most + 1);
+}
+
+/* The starter keys of the leaders come to all ranks, and those of a group to its leader.
+ * Collective, the same answer everywhere. */
+static int exchange_keys(uint32_t group) {
     const MPI_Comm comm = tug_context_comm(tug_acp.context);
-    if (!tug_all_agree(comm, tug_settings.acp_exchange_keys))
-        return 0;
     struct tug_key *keys = malloc(tug_acp.nranks * sizeof(*keys));
     if (!tug_all_agree(comm, keys != NULL)) {
         free(keys);
         return TUG_ERR_NO_MEMORY;
     }
-    keys[tug_acp.rank] = tug_acp_starter_key();
+    keys[tug_acp.rank] = tug_acp.entries[0].key;
     const int error =
         tug_host.Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, keys, sizeof(*keys), MPI_BYTE, comm);
-    tug_acp_cache_give(&tug_acp.cache, keys);
+    for (uint32_t i = 0; i < group && tug_acp.rank + i < tug_acp.nranks; i++)
+        tug_acp_entry_write(&tug_acp.entries[TUG_ACP_KEYS + i], &keys[tug_acp.rank + i]);
+    const uint32_t ngroups = (tug_acp.nranks - 1) / group + 1;
+    for (uint32_t i = 0; i < ngroups; i++)
+        keys[i] = keys[i * group];
+    struct tug_key *leaders = realloc(keys, ngroups * sizeof(*keys));
+    tug_acp.cache.leaders = leaders != NULL ? leaders : keys;
+    tug_acp.cache.group = group;
     return tug_all_agree(comm, error == MPI_SUCCESS) ? 0 : TUG_ERR_MPI;
 }
 
@@ -111,7 +124,8 @@ static int open_all(MPI_Comm comm) {
     tug_acp.nranks = (uint32_t)tug_context_size(tug_acp.context);
     const uint32_t ports = tug_context_ports(tug_acp.context);
     tug_acp.ncolors = ports < TUG_ACP_COLORS ? ports : TUG_ACP_COLORS;
-    status = tug_acp.nranks > TUG_ACP_RANKS ? TUG_ERR_RANGE : tug_acp_regions_open();
+    const uint32_t group = find_group();
+    status = tug_acp.nranks > TUG_ACP_RANKS ? TUG_ERR_RANGE : tug_acp_regions_open(group);
     if (status == 0) {
         status = open_local();
         /* whoever leaves may ask the others for anything: all listen by then */
@@ -119,7 +133,7 @@ static int open_all(MPI_Comm comm) {
             status = TUG_ERR_NO_MEMORY;
     }
     if (status == 0)
-        status = exchange_keys();
+        status = exchange_keys(group);
     if (status != 0) {
         close_all();
         return status;

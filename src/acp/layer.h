@@ -3,17 +3,18 @@
  *   layer.c    beginning, end, who is who
  *   options.c  the --acp-* options of a program
  *   region.c   this process's registrations
- *   cache.c    what is known of others'
+ *   lookup.c   reading others'
+ *   cache.c    what is known of them
  *   command.c  the GMA calls: handles, order, completion
  *   start.c    how a command goes: by LLCL's operations, or to the rank of the source
  *   queue.c    commands that cannot start yet
- *   relay.c    what the ranks ask of one another: keys, and commands of third parties
+ *   relay.c    what the ranks ask of one another: commands of third parties
  *   sync.c     the barrier
  *
  * A *command* is one GMA. Those that this process issues are in a ring of TUG_ACP_COMMANDS, by
  * handle; those that others have sent here, because the source is here, in a pool of
  * TUG_ACP_RELAYED that all of them share. Both are registered, so that a command can hold the
- * old value of its atomic on the way to another rank.
+ * old value of its atomic on the way to another rank; behind them, entries that are being read.
  *
  * Threads: a command that can start at once is started by the thread that issues it. Everything
  * else (waiting for order, keys and room) is done by the holder of the engine's baton, who alone
@@ -37,9 +38,8 @@
 
 /* ---- commands ---- */
 
-/* Answers to questions for a key until a command fails. The first one may be older than the
- * command, if another command had asked before; the second and the third are newer. */
-#define TUG_ACP_ANSWERS 3
+/* Entries that are being read at once. */
+#define TUG_ACP_LOOKUPS 64
 
 enum tug_acp_kind { TUG_ACP_COPY, TUG_ACP_FETCH, TUG_ACP_COMPARE };
 
@@ -62,8 +62,8 @@ struct tug_acp_command {
     struct tug_caller caller;     /* another rank's command: whom to answer */
     uint64_t used;                /* id of the key that the operation went with; 0: our own */
     uint64_t stale;               /* id of a key that was refused */
-    acp_ga_t missing;             /* TUG_ACP_ASK: whose key */
-    unsigned answers;             /* answers to questions for keys so far */
+    acp_ga_t missing;             /* TUG_ACP_LOOK_UP: whose key */
+    bool looked_up;               /* a key has been read for this command */
     uint64_t old;                 /* an atomic's result on its way to another rank */
     bool fetched;                 /* `old` has come */
     bool leave;                   /* a copy between others that the rank of the source shall do */
@@ -82,6 +82,12 @@ struct tug_acp_slot {
 
 /* ---- the state ---- */
 
+struct tug_acp_memory {
+    struct tug_acp_slot slots[TUG_ACP_COMMANDS];
+    struct tug_acp_command relayed[TUG_ACP_RELAYED];
+    struct tug_acp_entry copies[TUG_ACP_LOOKUPS]; /* of others' entries */
+};
+
 struct tug_acp {
     _Atomic bool running;
     bool initialised_mpi;
@@ -89,11 +95,17 @@ struct tug_acp {
     uint32_t rank, nranks;
     uint32_t ncolors;
     struct tug_acp_cache cache;
-    struct tug_acp_slot *slots;      /* [TUG_ACP_COMMANDS] */
-    struct tug_acp_command *relayed; /* [TUG_ACP_RELAYED], behind the slots */
-    tug_registration *registration;  /* the memory of slots and relayed */
+    struct tug_acp_memory *memory;
+    tug_registration *registration; /* of that */
+    struct tug_acp_entry *entries;  /* [TUG_ACP_KEYS, and a group's], in front of starter memory */
+    size_t front_bytes;             /* that it begins behind them, the same on all ranks */
 };
 extern struct tug_acp tug_acp;
+
+/* Offset of a GA in the memory that its registration's key names. */
+static inline uint64_t tug_acp_offset(acp_ga_t ga) {
+    return tug_acp_ga_offset(ga) + (tug_acp_ga_number(ga) == 0 ? tug_acp.front_bytes : 0);
+}
 
 /* The reason of a failure: ACP_ERRNO of this thread, and a line. `what` begins the line. */
 void tug_acp_fail(const char *what, int status);
@@ -126,11 +138,9 @@ struct tug_acp_pinned {
     struct tug_key key;
 };
 
-int tug_acp_regions_open(void);
+/* For groups of so many ranks. */
+int tug_acp_regions_open(uint32_t group);
 void tug_acp_regions_close(void);
-
-/* The key of this process's starter memory. */
-struct tug_key tug_acp_starter_key(void);
 
 /* Where [ga, ga + bytes), which is ours, lies; it stays registered until tug_acp_unpin(). 0,
  * TUG_ERR_KEY, TUG_ERR_RANGE. Any thread. */
@@ -155,16 +165,16 @@ int tug_acp_order_failed(const struct tug_acp_command *command);
 void tug_acp_end(struct tug_acp_command *command, int status);
 
 static inline struct tug_acp_slot *tug_acp_slot_of(acp_handle_t handle) {
-    return &tug_acp.slots[handle & (TUG_ACP_COMMANDS - 1)];
+    return &tug_acp.memory->slots[handle & (TUG_ACP_COMMANDS - 1)];
 }
 
 /* ---- start.c ---- */
 
 enum tug_acp_outcome {
-    TUG_ACP_TAKEN, /* it is under way, or complete: it may not be looked at any more */
-    TUG_ACP_FULL,  /* there is no room now */
-    TUG_ACP_ASK,   /* the key of command->missing is not known */
-    TUG_ACP_RELAY, /* it is for the rank of the source */
+    TUG_ACP_TAKEN,   /* it is under way, or complete: it may not be looked at any more */
+    TUG_ACP_FULL,    /* there is no room now */
+    TUG_ACP_LOOK_UP, /* the key of command->missing is not known */
+    TUG_ACP_RELAY,   /* it is for the rank of the source */
 };
 
 /* Starts a command as far as this rank can. Any thread. */
@@ -189,14 +199,16 @@ void tug_acp_order_moved(void);
 /* Holder only. */
 void tug_acp_start_queued(struct tug_acp_command *command);
 void tug_acp_append(struct tug_acp_list *list, struct tug_acp_command *command);
-struct tug_acp_command *tug_acp_take_all(struct tug_acp_list *list);
+
+/* ---- lookup.c: holder only ---- */
+
+/* Reads the key of command->missing; then the command starts again, or fails. False: no room now.
+ */
+bool tug_acp_look_up(struct tug_acp_command *command);
 
 /* ---- relay.c: holder only ---- */
 
 int tug_acp_relay_open(void);
-
-/* Asks for the key of command->missing; then it starts again, or fails. False: no room now. */
-bool tug_acp_ask(struct tug_acp_command *command);
 
 /* Sends it to the rank of the source. */
 enum tug_acp_relay { TUG_ACP_SENT, TUG_ACP_NO_CREDIT, TUG_ACP_NO_ROOM };

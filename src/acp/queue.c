@@ -6,7 +6,7 @@
  *   arrived -> waiting for order (at the slot of the handle they wait for) -> ready -> started
  *                                                                              |  \
  *                                                           no credit: waiting to be relayed
- *                                                           no key: with the question, relay.c
+ *                                                           no key: with the lookup, lookup.c
  *
  * A service of the engine's looks after them in every round, and keeps somebody driving while there
  * are any. Invariant: nobody but the holder touches anything but `arrived` and `called`.
@@ -31,12 +31,6 @@ void tug_acp_append(struct tug_acp_list *list, struct tug_acp_command *command) 
     else
         list->last->next = command;
     list->last = command;
-}
-
-struct tug_acp_command *tug_acp_take_all(struct tug_acp_list *list) {
-    struct tug_acp_command *first = list->first;
-    list->first = NULL;
-    return first;
 }
 
 static struct tug_acp_command *take_first(struct tug_acp_list *list) {
@@ -66,7 +60,8 @@ static void release_waiting(void) {
     acp_handle_t until = tug_acp_complete_until();
     while (queue.released < until) {
         struct tug_acp_list *waiting = &tug_acp_slot_of(++queue.released)->waiting;
-        for (struct tug_acp_command *next, *at = tug_acp_take_all(waiting); at != NULL; at = next) {
+        struct tug_acp_command *next, *at = waiting->first;
+        for (waiting->first = NULL; at != NULL; at = next) {
             next = at->next;
             tug_acp_append(&queue.ready, at);
             (void)atomic_fetch_sub_explicit(&queue.waiting, 1, memory_order_relaxed);
@@ -126,11 +121,8 @@ static bool start(struct tug_acp_command *command) {
     switch (tug_acp_start(command)) {
     case TUG_ACP_FULL:
         return false;
-    case TUG_ACP_ASK:
-        if (command->answers < TUG_ACP_ANSWERS)
-            return tug_acp_ask(command);
-        tug_acp_end(command, TUG_ERR_KEY);
-        return true;
+    case TUG_ACP_LOOK_UP:
+        return tug_acp_look_up(command);
     case TUG_ACP_RELAY:
         return send(command);
     default:

@@ -1,10 +1,15 @@
-/* This process's registrations: a table by key number.
+/* This process's registrations: a table by key number, and the entries that others read.
  *
  * A region is live from acp_register_memory() to acp_unregister_memory(). Who uses it pins it for
  * the moment in which an operation is handed to LLCL, which from then on keeps the registration;
  * who ends it first takes `live` away and waits for the pins. Number 0 is the starter memory, which
  * lives as long as ACP and needs no pins. Numbers that are free queue up, so that each is used
  * again as late as can be.
+ *
+ * The entries (address.h) stand in front of starter memory, under the same key: that of number n is
+ * the n-th; behind them stand the starter keys of this rank's group, of which a leader alone uses
+ * more than the first. The holder of the baton alone writes entries, since it serves packets that
+ * read them.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -22,7 +27,7 @@ struct region {
     unsigned char *base;
     size_t bytes;
     uint32_t color;
-    struct tug_key key;
+    struct tug_acp_entry *entry;
 };
 
 static struct region regions[TUG_ACP_KEYS];
@@ -32,23 +37,38 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* registering and its 
 
 /* ---- beginning and end ---- */
 
+/* What others read, and without a registration no key. */
+static void publish(void *argument) {
+    const struct region *region = argument;
+    struct tug_key key = {{0}};
+    if (region->registration != NULL)
+        tug_mem_key(region->registration, &key);
+    tug_acp_entry_write(region->entry, &key);
+}
+
 static void fill(struct region *region, tug_registration *registration, uint32_t color) {
+    const size_t front = region == regions ? tug_acp.front_bytes : 0;
     tug_mem_set_port(registration, color);
     region->registration = registration;
     region->color = color;
-    region->base = tug_mem_address(registration);
-    __atomic_store_n(&region->bytes, tug_mem_size(registration), __ATOMIC_RELAXED);
+    region->base = (unsigned char *)tug_mem_address(registration) + front;
+    __atomic_store_n(&region->bytes, tug_mem_size(registration) - front, __ATOMIC_RELAXED);
     region->generation++;
-    tug_mem_key(registration, &region->key);
+    region->entry = tug_acp.entries + (region - regions);
+    tug_engine_call(publish, region);
     /* release: pairs with the acquire in pin, whoever sees it live reads what was written above */
     (void)atomic_fetch_or_explicit(&region->state, LIVE, memory_order_release);
 }
 
-int tug_acp_regions_open(void) {
+int tug_acp_regions_open(uint32_t group) {
     tug_registration *starter;
-    int status = tug_mem_allocate(tug_acp.context, tug_acp_starter_bytes(), &starter);
+    const size_t bytes = (TUG_ACP_KEYS + (size_t)group) * sizeof(struct tug_acp_entry);
+    tug_acp.front_bytes = (bytes | 4095) + 1; /* the same on all ranks, whatever their pages */
+    int status =
+        tug_mem_allocate(tug_acp.context, tug_acp.front_bytes + tug_acp_starter_bytes(), &starter);
     if (status != 0)
         return status;
+    tug_acp.entries = tug_mem_address(starter);
     fill(&regions[0], starter, 0);
     first_free = 0;
     nfree = TUG_ACP_KEYS - 1;
@@ -61,10 +81,6 @@ int tug_acp_regions_open(void) {
 void tug_acp_regions_close(void) {
     for (uint32_t i = 0; i < TUG_ACP_KEYS; i++)
         atomic_store_explicit(&regions[i].state, 0, memory_order_relaxed);
-}
-
-struct tug_key tug_acp_starter_key(void) {
-    return regions[0].key;
 }
 
 /* ---- using ---- */
@@ -92,8 +108,8 @@ int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_pinned *pinned) {
     }
     pinned->registration = region->registration;
     pinned->address = region->base + offset;
-    pinned->offset = offset;
-    pinned->key = region->key;
+    pinned->offset = tug_acp_offset(ga);
+    pinned->key = region->entry->key;
     return 0;
 }
 
@@ -157,7 +173,10 @@ static void end(struct region *region) {
     /* acquire: pairs with the release in unpin */
     while (atomic_load_explicit(&region->state, memory_order_acquire) != 0)
         sched_yield();
-    while (tug_mem_deregister(&region->registration) == TUG_ERR_STATE)
+    tug_registration *registration = region->registration;
+    region->registration = NULL;
+    tug_engine_call(publish, region);
+    while (tug_mem_deregister(&registration) == TUG_ERR_STATE)
         tug_progress(tug_acp.context);
 }
 

@@ -38,8 +38,7 @@ int tug_acp_check(const struct tug_acp_request *request) {
 /* On any thread. */
 static void ended(void *argument, int status) {
     struct tug_acp_command *command = argument;
-    if (__builtin_expect(status == TUG_ERR_KEY && command->used != 0, 0) &&
-        command->answers < TUG_ACP_ANSWERS) {
+    if (__builtin_expect(status == TUG_ERR_KEY && command->used != 0, 0) && !command->looked_up) {
         command->stale = command->used;
         tug_acp_hand_over(command);
         return;
@@ -79,11 +78,11 @@ static enum tug_acp_outcome write_there(struct tug_acp_command *command,
     const struct tug_acp_request *request = &command->request;
     struct tug_key key;
     if (!find_key(command, request->dst, &key))
-        return TUG_ACP_ASK;
+        return TUG_ACP_LOOK_UP;
     return taken(tug_try_write_async(
         tug_acp.context,
         &(struct tug_write_params){.dest_proc = (int)tug_acp_ga_rank(request->dst),
-                                   .dest_raddr = {&key, tug_acp_ga_offset(request->dst)},
+                                   .dest_raddr = {&key, tug_acp_offset(request->dst)},
                                    .src_laddr = {registration, offset},
                                    .size_in_bytes = request->bytes,
                                    .on_complete = {ended, command}}));
@@ -94,11 +93,11 @@ static enum tug_acp_outcome read_here(struct tug_acp_command *command,
     const struct tug_acp_request *request = &command->request;
     struct tug_key key;
     if (!find_key(command, request->src, &key))
-        return TUG_ACP_ASK;
+        return TUG_ACP_LOOK_UP;
     return taken(tug_try_read_async(
         tug_acp.context,
         &(struct tug_read_params){.src_proc = (int)tug_acp_ga_rank(request->src),
-                                  .src_raddr = {&key, tug_acp_ga_offset(request->src)},
+                                  .src_raddr = {&key, tug_acp_offset(request->src)},
                                   .dest_laddr = {to->registration, to->offset},
                                   .size_in_bytes = request->bytes,
                                   .on_complete = {ended, command}}));
@@ -108,7 +107,7 @@ static enum tug_acp_outcome operate(struct tug_acp_command *command, const struc
                                     struct tug_local_address result) {
     const struct tug_acp_request *request = &command->request;
     int process = (int)tug_acp_ga_rank(request->src);
-    const struct tug_remote_address at = {key, tug_acp_ga_offset(request->src)};
+    const struct tug_remote_address at = {key, tug_acp_offset(request->src)};
     if (request->kind == TUG_ACP_FETCH)
         return taken(tug_try_fetch_and_op_async(
             tug_acp.context, &(struct tug_fetch_and_op_params){.dest_proc = process,
@@ -132,7 +131,7 @@ static enum tug_acp_outcome operate(struct tug_acp_command *command, const struc
 
 static struct tug_local_address old_value(struct tug_acp_command *command) {
     return (struct tug_local_address){tug_acp.registration,
-                                      (size_t)((char *)&command->old - (char *)tug_acp.slots)};
+                                      (size_t)((char *)&command->old - (char *)tug_acp.memory)};
 }
 
 /* The source's own rank does it: the result goes into the command. */
@@ -161,7 +160,7 @@ static enum tug_acp_outcome start_atomic(struct tug_acp_command *command) {
     if (status != 0)
         return finish(command, status);
     const struct tug_local_address to = {result.registration, result.offset};
-    enum tug_acp_outcome outcome = TUG_ACP_ASK;
+    enum tug_acp_outcome outcome = TUG_ACP_LOOK_UP;
     if (!here(request->src)) {
         if (find_key(command, request->src, &key))
             outcome = operate(command, &key, to);
@@ -195,7 +194,7 @@ static bool near(acp_ga_t ga) {
 }
 
 static bool reach(acp_ga_t ga, const struct tug_key *key, uint64_t bytes, struct tug_reach *there) {
-    return tug_reach_begin(tug_acp.context, key, tug_acp_ga_rank(ga), tug_acp_ga_offset(ga), bytes,
+    return tug_reach_begin(tug_acp.context, key, tug_acp_ga_rank(ga), tug_acp_offset(ga), bytes,
                            there);
 }
 
@@ -208,7 +207,7 @@ static enum tug_acp_outcome copy_between(struct tug_acp_command *command) {
     if (command->leave || !near(request->src) || !near(request->dst))
         return TUG_ACP_RELAY;
     if (!find_key(command, request->src, &from_key) || !find_key(command, request->dst, &to_key))
-        return TUG_ACP_ASK;
+        return TUG_ACP_LOOK_UP;
     if (!reach(request->src, &from_key, request->bytes, &from))
         return TUG_ACP_RELAY;
     bool done = false;

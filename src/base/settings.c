@@ -361,10 +361,11 @@ static const struct setting settings[] = {
     SETTING("TUGBOAT_ACP_STARTER", number, acp_starter_bytes, "64K", "1K to 1024M",
             "bytes of ACP's starter memory on every rank", .least = 1024, .most = 1 << 30,
             .unit_suffix = true),
-    SETTING("TUGBOAT_ACP_EXCHANGE", switch, acp_exchange_keys, "off", "on, off",
-            "on: acp_init() gives the keys of all starter memory to all ranks, so that the first "
-            "operation on a rank's needs no question. It takes 64 bytes a rank. The same on all "
-            "ranks"),
+    SETTING("TUGBOAT_ACP_KEYS", number, acp_keys, "1024", "1 to 1048576",
+            "ranks whose keys every rank gets in acp_init(), 64 bytes each. In a job of more ranks "
+            "the first access to one of the others reads its key from one of these. The largest of "
+            "all ranks counts",
+            .least = 1, .most = 1048576),
     SETTING("TUGBOAT_STATS", stats, stats, "0", "0, 1, or a file name ending in .json",
             "1: rank 0 prints one block of counters when MPI is finalised. A file name: the "
             "counters go to that file as JSON"),

@@ -124,7 +124,7 @@ struct tug_settings {
     uint64_t operations;        /* TUGBOAT_OPERATIONS, a power of two */
     bool aggregate;             /* TUGBOAT_AGGREGATE */
     uint64_t acp_starter_bytes; /* TUGBOAT_ACP_STARTER */
-    bool acp_exchange_keys;     /* TUGBOAT_ACP_EXCHANGE */
+    uint64_t acp_keys;          /* TUGBOAT_ACP_KEYS */
     const char *stats;          /* TUGBOAT_STATS: NULL off, "1" print, else a .json file name */
     const char *trace;          /* TUGBOAT_TRACE: a .json file name, or NULL */
     enum tug_verbose verbose;   /* TUGBOAT_VERBOSE */

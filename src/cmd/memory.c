@@ -162,13 +162,17 @@ static void print_devices(struct table *table, uint32_t active) {
 static void print_acp(uint64_t ranks, uint32_t active) {
     struct table table = {0};
     const uint32_t tables = active < TUG_ACP_TABLES ? active : TUG_ACP_TABLES;
+    const uint64_t group = (ranks - 1) / tug_settings.acp_keys + 1,
+                   leaders = (ranks - 1) / group + 1;
     row_of(&table, "ACP commands", TUG_ACP_COMMANDS, sizeof(struct tug_acp_slot), "slots");
     row_of(&table, "others' ACP commands", TUG_ACP_RELAYED, sizeof(struct tug_acp_command),
            "commands");
     row_of(&table, "others' ACP keys", tables, sizeof(struct tug_acp_table), "tables");
     row_of(&table, "who has a table", ranks, sizeof(uint16_t), "ranks");
+    row_of(&table, "starter keys", leaders, sizeof(struct tug_key), "ranks");
+    row_of(&table, "entries that others read", TUG_ACP_KEYS + group, sizeof(struct tug_acp_entry),
+           "entries");
     print_bytes("and if ACP runs", table.part, "");
-    row_of(&table, "starter keys, if they are exchanged", ranks, sizeof(struct tug_key), "ranks");
 }
 
 /* Pages themselves are the program's. */

@@ -405,7 +405,6 @@ void tug_pools_forget(struct tug_array *array);
 /* Makes this process's pool, with memory for its first pages, and meets those of its node.
  * Collective: 0, TUG_ERR_NO_MEMORY, TUG_ERR_MPI. */
 int tug_pools_open(struct tug_array *array);
-void tug_pools_register(struct tug_array *array);
 void tug_pools_close(struct tug_array *array);
 
 /* ---- follow.c ---- */
@@ -469,9 +468,8 @@ struct tug_page_slot tug_home_place(struct tug_array *array, uint64_t page);
 /* Bytes of a record, and of the page's wants; who knows the page apart (base/rankset.h). */
 size_t tug_home_footprint(void);
 
-/* 0 or TUG_ERR_NO_MEMORY. */
+/* And receives what others ask. 0 or TUG_ERR_NO_MEMORY. */
 int tug_home_open(struct tug_array *array, enum tug_placement placement);
-void tug_home_register(struct tug_array *array);
 void tug_home_close(struct tug_array *array);
 
 /* ---- copies.c ---- */

@@ -44,7 +44,7 @@ struct turn {
     struct answer {
         struct turn *turn;
         uint32_t rank, no; /* stop: the page is held; change: not known there */
-    } answers[];           /* of a move: [answers_of()] */
+    } answers[];           /* of a move: [TOLD_AT_ONCE, or one a rank] */
 };
 
 struct record {
@@ -66,11 +66,6 @@ static struct record *record_of(struct tug_array *array, uint64_t page) {
     return &array->home->records[tug_array_home(array, page).ordinal];
 }
 
-/* Who is told of the changes from now on. False: no memory. */
-static bool enlist(struct tug_array *array, struct record *record, uint32_t rank) {
-    return tug_rankset_add(&record->told, array->nranks, rank);
-}
-
 /* The first rank, from that one on, that must be told of a step in the move of the page. */
 static uint32_t next_concerned(const struct tug_array *array, const struct record *record,
                                uint32_t from) {
@@ -82,7 +77,8 @@ static uint32_t next_concerned(const struct tug_array *array, const struct recor
 static void reply(struct tug_array *array, struct record *record, struct tug_caller caller,
                   int status, bool puts) {
     const uint32_t asker = (uint32_t)caller.process;
-    if (status == 0 && asker != record->place.owner && !enlist(array, record, asker))
+    if (status == 0 && asker != record->place.owner &&
+        !tug_rankset_add(&record->told, array->nranks, asker))
         status = TUG_ERR_NO_MEMORY;
     const struct tug_reply what = {.place = record->place, .status = status, .puts = puts};
     tug_answer(array->context, caller, &what, sizeof(what));
@@ -129,10 +125,6 @@ static void end_move(struct record *record) {
 static void all_have_answered(struct turn *turn);
 static void take_step(struct tug_deferred *work);
 
-static bool all_are_told(const struct turn *turn) {
-    return turn->cursor == TUG_RANKSET_END;
-}
-
 static void answered(void *d, int status) {
     struct answer *answer = d;
     struct turn *turn = answer->turn;
@@ -145,12 +137,13 @@ static void answered(void *d, int status) {
         turn->status = status; /* a process that is lost need not be told of the change */
     if (answer->no && turn->step == TUG_CALL_CHANGE)
         tug_rankset_remove(&turn->record->told, answer->rank);
-    const bool was_awaited = turn->spare == 0 && !all_are_told(turn);
+    const bool all_are_told = turn->cursor == TUG_RANKSET_END;
+    const bool was_awaited = turn->spare == 0 && !all_are_told;
     turn->spare |= (uint64_t)1 << (answer - turn->answers);
     turn->out--;
     if (was_awaited)
         take_step(&turn->work);
-    else if (turn->out == 0 && all_are_told(turn))
+    else if (turn->out == 0 && all_are_told)
         all_have_answered(turn);
 }
 
@@ -258,7 +251,7 @@ static bool begin(struct turn *turn) {
     if (record->place.owner == turn->question.to)
         return false;
     /* it will know the place of the page, too */
-    if (!enlist(turn->array, record, record->place.owner)) {
+    if (!tug_rankset_add(&record->told, turn->array->nranks, record->place.owner)) {
         turn->status = TUG_ERR_NO_MEMORY;
         return false;
     }
@@ -270,15 +263,10 @@ static bool begin(struct turn *turn) {
 
 /* ---- what others ask ---- */
 
-static unsigned answers_of(const struct tug_array *array, bool is_move) {
-    if (!is_move)
-        return 0;
-    return array->nranks < TOLD_AT_ONCE ? array->nranks : TOLD_AT_ONCE;
-}
-
 static struct turn *take_turn(struct tug_array *array, struct tug_caller caller,
                               const struct tug_question *question, bool is_move) {
-    const unsigned nanswers = answers_of(array, is_move);
+    const unsigned most = array->nranks < TOLD_AT_ONCE ? array->nranks : TOLD_AT_ONCE;
+    const unsigned nanswers = is_move ? most : 0;
     struct turn *turn = calloc(1, sizeof(*turn) + nanswers * sizeof(struct answer));
     if (turn == NULL)
         return NULL;
@@ -403,12 +391,9 @@ int tug_home_open(struct tug_array *array, enum tug_placement placement) {
          page += by_rank ? array->nranks : 1)
         if (tug_array_home(array, page).rank == array->rank)
             record_of(array, page)->place = tug_array_first_place(array, placement, page);
-    return 0;
-}
-
-void tug_home_register(struct tug_array *array) {
     tug_array_receive(array, TUG_CALL_ASK, on_ask);
     tug_array_receive(array, TUG_CALL_MOVE, on_move);
+    return 0;
 }
 
 void tug_home_close(struct tug_array *array) {

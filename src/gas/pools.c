@@ -283,12 +283,9 @@ int tug_pools_open(struct tug_array *array) {
         return status;
     if (!tug_all_agree(comm, make_real(array, wants)))
         return TUG_ERR_NO_MEMORY;
+    tug_array_receive(array, TUG_CALL_POOL, on_pool);
     status = meet_node(array);
     return tug_all_agree(comm, status == 0) ? 0 : status != 0 ? status : TUG_ERR_NO_MEMORY;
-}
-
-void tug_pools_register(struct tug_array *array) {
-    tug_array_receive(array, TUG_CALL_POOL, on_pool);
 }
 
 void tug_pools_close(struct tug_array *array) {

@@ -1,10 +1,10 @@
 /*
- * acp_stopped: a small copy that goes alone needs nobody's help on a node.
+ * acp_stopped: a small copy that goes alone needs nobody's help on a node, the first one included.
  *
  * Rank 0 stops all other processes (SIGSTOP) and copies to, from and between their registered
- * memory, one copy at a time: the kernel does what their engines cannot. Skips where it does not
- * allow that. With "starter" they lie in starter memory, and no rank has asked for a key before:
- * all are exchanged at the start (TUGBOAT_ACP_EXCHANGE).
+ * memory, one copy at a time: it reads their entries and data itself, or the kernel does. Skips
+ * where the kernel does not allow that. With "starter" they lie in starter memory. With "known"
+ * rank 0 has used the memory before: without mapped memory it asks for entries by packets.
  */
 #define _GNU_SOURCE /* process_vm_readv */
 #include "stopped.h"
@@ -52,10 +52,11 @@ int main(int argc, char **argv) {
     MUST(MPI_Allgather(&here, 1, MPI_UINT64_T, ga, 1, MPI_UINT64_T, MPI_COMM_WORLD));
     acp_sync();
     if (check_rank == 0) {
-        for (int round = 0; round < 3 && !starter; round++) /* keys become known */
+        const int before = argc > 1 && strcmp(argv[1], "known") == 0 ? 3 : 0;
+        for (int round = 0; round < before; round++)
             go_round(round);
         stopped_begin();
-        for (int round = 3; round < ROUNDS; round++)
+        for (int round = before; round < ROUNDS; round++)
             go_round(round);
         stopped_end();
     }

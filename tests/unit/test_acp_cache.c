@@ -1,6 +1,6 @@
-/* The cache of keys: what is stored is found, a newer key takes the place of an older, the table
- * that was used longest ago makes room, and who looks while the holder stores finds a whole key of
- * the rank and number asked for, or nothing. */
+/* The cache of keys: what is stored is found, a newer key takes the place of an older, the oldest
+ * table makes room, and who looks while the holder stores finds a whole key of the rank and number
+ * asked for, or nothing. */
 #include <pthread.h>
 
 #include "acp/cache.h"
@@ -66,38 +66,43 @@ static void a_newer_key_replaces_an_older(void **state) {
     assert_false(finds_any(7, 3));
 }
 
-/* They are there from the start, for number 0 only, and take no table. */
-static void starter_keys_are_known(void **state) {
-    struct tug_key *keys = malloc(RANKS * sizeof(*keys));
+/* They are there from the start, for number 0 of leaders only, and take no table. */
+static void keys_of_leaders_are_known(void **state) {
+    enum { GROUP = 7 };
+    struct tug_key *keys = malloc((RANKS / GROUP + 1) * sizeof(*keys));
     (void)state;
     assert_non_null(keys);
+    for (uint32_t rank = 0; rank < RANKS; rank += GROUP)
+        keys[rank / GROUP] = key_of(rank, 0, 0);
+    cache.leaders = keys;
+    cache.group = GROUP;
     for (uint32_t rank = 0; rank < RANKS; rank++)
-        keys[rank] = key_of(rank, 0, 0);
-    tug_acp_cache_give(&cache, keys);
-    for (uint32_t rank = 0; rank < RANKS; rank++)
-        assert_true(finds(rank, 0, 0));
+        assert_int_equal(rank % GROUP == 0, finds(rank, 0, 0));
     assert_false(finds_any(7, 1));
+    assert_false(finds_any(8, 0));
     store(7, 1, 0);
+    store(8, 0, 0);
     assert_true(finds(7, 1, 0));
     assert_true(finds(7, 0, 0));
-    assert_int_equal(cache.ntables, 1);
+    assert_true(finds(8, 0, 0));
+    assert_int_equal(cache.opened, 2);
 }
 
-static void the_longest_unused_table_makes_room(void **state) {
+static void the_oldest_table_makes_room(void **state) {
     (void)state;
     for (uint32_t rank = 0; rank < 4; rank++)
         store(rank, 1, 0);
-    assert_true(finds(0, 1, 0)); /* so 1 is the oldest now */
+    store(0, 2, 0);
     store(100, 1, 0);
     assert_true(finds(100, 1, 0));
+    assert_false(finds_any(0, 1));
+    for (uint32_t rank = 1; rank < 4; rank++)
+        assert_true(finds(rank, 1, 0));
+    store(101, 1, 0);
+    assert_true(finds(101, 1, 0));
     assert_false(finds_any(1, 1));
     assert_true(finds(2, 1, 0));
-    assert_true(finds(3, 1, 0));
-    assert_true(finds(0, 1, 0));
-    store(101, 1, 0); /* 100 is older than the three */
-    assert_false(finds_any(100, 1));
-    assert_true(finds(2, 1, 0));
-    assert_int_equal(cache.ntables, 4);
+    assert_int_equal(cache.opened, 6);
 }
 
 static void a_table_that_changes_hands_is_empty(void **state) {
@@ -153,9 +158,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(finds_what_is_stored, open_cache, close_cache),
         cmocka_unit_test_setup_teardown(a_newer_key_replaces_an_older, open_cache, close_cache),
-        cmocka_unit_test_setup_teardown(starter_keys_are_known, open_cache, close_cache),
-        cmocka_unit_test_setup_teardown(the_longest_unused_table_makes_room, open_cache,
-                                        close_cache),
+        cmocka_unit_test_setup_teardown(keys_of_leaders_are_known, open_cache, close_cache),
+        cmocka_unit_test_setup_teardown(the_oldest_table_makes_room, open_cache, close_cache),
         cmocka_unit_test_setup_teardown(a_table_that_changes_hands_is_empty, open_cache,
                                         close_cache),
         cmocka_unit_test_setup_teardown(nobody_finds_half_a_key, open_cache, close_cache),

@@ -114,7 +114,6 @@ static int begin(void **state) {
     array.pools[SELF] = &own;
     allocated = 0;
     assert_int_equal(tug_home_open(&array, TUG_PLACE_BLOCK), 0);
-    tug_home_register(&array);
     tug_home_begin(&array, 0, 0);
     return 0;
 }

@@ -6,7 +6,8 @@ set(tug_acp_starter TUGBOAT_ACP_STARTER=4M)
 tug_layer_test(acp random WAYS all mpi RANKS 2 ENV ${tug_acp_starter})
 tug_layer_test(acp random WAYS packets RANKS 2 3 ENV ${tug_acp_starter})
 tug_layer_test(acp random WAYS all RANKS 1 ENV ${tug_acp_starter})
-tug_layer_test(acp random WAYS packets CASE exchanged RANKS 3 ARGS 500 ENV ${tug_acp_starter} TUGBOAT_ACP_EXCHANGE=on)
+tug_layer_test(acp random WAYS packets CASE groups RANKS 3 ARGS 500 ENV ${tug_acp_starter} TUGBOAT_ACP_KEYS=1)
+tug_layer_test(acp random WAYS all CASE groups RANKS 5 NODES emulated ARGS 300 ENV ${tug_acp_starter} TUGBOAT_ACP_KEYS=2)
 tug_layer_test(acp random WAYS all CASE many RANKS 6 8 ARGS 300 ENV ${tug_acp_starter})
 tug_layer_test(acp random WAYS all RANKS 3 NODES emulated ARGS 2000 ENV ${tug_acp_starter})
 tug_layer_test(acp random WAYS all RANKS 4 NODES one two ARGS 1000 ENV ${tug_acp_starter})
@@ -37,9 +38,11 @@ tug_layer_test(acp inside WAYS all packets mpi RANKS 3 ENV TUGBOAT_VERBOSE=quiet
 tug_layer_test(acp inside WAYS all CASE lent RANKS 3 ENV TUGBOAT_VERBOSE=quiet CHECK_MEMORY=lent)
 
 # The other processes are stopped: only the engine of the issuer runs.
-tug_layer_test(acp stopped WAYS all cma RANKS 2 3 5)
+tug_layer_test(acp stopped WAYS all RANKS 2 3 5)
+tug_layer_test(acp stopped WAYS cma RANKS 2 3 5 ARGS known)
 tug_layer_test(acp stopped WAYS all CASE lent RANKS 3 ENV CHECK_MEMORY=lent)
-tug_layer_test(acp stopped WAYS all CASE starter RANKS 3 ARGS starter ENV TUGBOAT_ACP_EXCHANGE=on)
+tug_layer_test(acp stopped WAYS all CASE starter RANKS 3 ARGS starter)
+tug_layer_test(acp stopped WAYS all CASE groups RANKS 3 ARGS starter ENV TUGBOAT_ACP_KEYS=1)
 
 # Commands by way of a third rank.
 tug_layer_test(acp relay WAYS all mpi RANKS 3)
