@@ -14,7 +14,8 @@
 extern "C" {
 #endif
 
-/* Declares MPIX_Name, which programs call, and PMPIX_Name, the same function for profiling tools. */
+/* Declares MPIX_Name, which programs call, and PMPIX_Name, the same function for profiling tools.
+ */
 #define TUG_MPIX(Name, parameters)                                                                 \
     TUG_API int MPIX_##Name parameters;                                                            \
     TUG_API int PMPIX_##Name parameters;

@@ -106,7 +106,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 struct tug_host {
-#define TUG_BEGINNING(...) (__VA_ARGS__, MPI_Request *request) /* of the nonblocking twin */
+#define TUG_BEGINNING(...) (__VA_ARGS__, MPI_Request * request) /* of the nonblocking twin */
 #define TUG_CALL(Name, parameters, arguments) int(*Name) parameters;
 #define TUG_CALL_COLLECTIVE(Name, Twin, parameters, arguments)                                     \
     int(*Name) parameters;                                                                         \

@@ -243,7 +243,7 @@ static int stand_in_Type_get_contents_c(MPI_Datatype datatype, MPI_Count max_int
 static void *stand_in(const char *name) {
 #define STAND_IN(Name)                                                                             \
     if (strcmp(name, #Name) == 0) {                                                                \
-        static __typeof__(tug_host.Name) const address = stand_in_##Name;                           \
+        static __typeof__(tug_host.Name) const address = stand_in_##Name;                          \
         return *(void *const *)&address;                                                           \
     }
     STAND_INS(STAND_IN)
