@@ -5,7 +5,7 @@
  * passing through shared memory, and how fast messages of several sizes go through it in segments,
  * all copying at once. Between nodes the leaders of the first two
  * exchange messages of several sizes as an interpreter does: trips, streams, and streams both ways,
- * which tell what a processor has to do. LogGP parameters are fitted to them. Those who have
+ * which tell what a processor has to do. LogGP parameters are read off them. Those who have
  * nothing to do meanwhile wait politely.
  *
  * What cannot be measured, for want of a second rank or node, is as in "default", and said to be a
