@@ -124,6 +124,11 @@ function item(    i, declared, found) {
         return
     for (i = 1; i <= nd; i++)
         declared = declared (i > 1 ? "\n" : "") d[i]
+    if (declared ~ /^TUG_MPIX/) { # TUG_MPIX(Name, (parameters)) declares MPIX_Name and PMPIX_Name
+        gsub(/TUG_MPIX\(/, "TUG_API int MPIX_", declared)
+        gsub(/,[ \n]+\(/, "(", declared)
+        gsub(/\)\)/, ");", declared)
+    }
     if (declared ~ /^TUG_API/) {
         found = functions(declared)
         if (nc && found > 0 && found <= 4) {
@@ -208,7 +213,9 @@ BEGIN { overview = page }
     about = subject ": " about
     next
 }
-/^#(if|else|endif|include|define [A-Z_]*_H$)|^extern "C"|^}$/ { next }
+/^#(if|else|endif|include|undef|define [A-Z_]*_H$)|^extern "C"|^}$/ { next }
+/^#define TUG_MPIX/ { nc = 0 } # the macro and its comment are no call
+/^#define TUG_MPIX/, !/\\$/ { next }
 !commenting && !nd && /^\/\*/ { # not one beside a declaration
     commenting = opening = 1
     sub(/^\/\*\*? ?/, "")
