@@ -23,7 +23,6 @@
 #include "tugboat/model.h"
 
 #define FILE_DEFAULT "tugboat.tuning"
-#define RANK_OPTION "--rank"
 
 /* ---- a rank ---- */
 
@@ -80,48 +79,12 @@ static int measure(const char *file) {
 
 /* ---- the command ---- */
 
-/* Ranks may run in other folders than this process. */
-static bool absolute(const char *file, char path[PATH_MAX]) {
-    char folder[PATH_MAX];
-    if (file[0] == '/')
-        return snprintf(path, PATH_MAX, "%s", file) < PATH_MAX;
-    return getcwd(folder, sizeof(folder)) != NULL &&
-           snprintf(path, PATH_MAX, "%s/%s", folder, file) < PATH_MAX;
-}
-
-/* launcher and its arguments, then ourselves as what it starts. */
-static int launch(char **launcher, int n, const char *file) {
-    static char command[] = "calibrate", rank[] = RANK_OPTION;
-    char self[PATH_MAX], path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    char **arguments = calloc((size_t)n + 5, sizeof(*arguments));
-    if (length < 0 || arguments == NULL || !absolute(file, path)) {
-        tug_cmd_say("calibrate cannot start: %s", strerror(errno));
-        free((void *)arguments);
-        return TUG_EXIT_FAILED;
-    }
-    self[length] = '\0';
-    memcpy((void *)arguments, (void *)launcher, (size_t)n * sizeof(*arguments));
-    arguments[n] = self;
-    arguments[n + 1] = command;
-    arguments[n + 2] = rank;
-    arguments[n + 3] = path;
-    execvp(arguments[0], arguments);
-    const int status = tug_cmd_cannot_run(arguments[0], errno);
-    free((void *)arguments);
-    return status;
-}
-
 int tug_cmd_calibrate(int argc, char **argv) {
     tug_command_hand_over("calibrate", argc, argv);
     const char *file = FILE_DEFAULT;
     int first = 0;
-    if (argc == 2 && strcmp(argv[0], RANK_OPTION) == 0)
+    if (argc == 2 && strcmp(argv[0], TUG_RANK_OPTION) == 0)
         return measure(argv[1]);
-    if (argc == 1 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        tug_cmd_help(stdout);
-        return 0;
-    }
     if (argc > 0 && strcmp(argv[0], "-o") == 0) {
         file = argc > 1 ? argv[1] : "";
         first = 2;
@@ -133,5 +96,12 @@ int tug_cmd_calibrate(int argc, char **argv) {
                     "mpiexec -n 4");
         return TUG_EXIT_USAGE;
     }
-    return launch(argv + first, argc - first, file);
+    char *path = tug_absolute(file); /* ranks may run in other folders */
+    if (path == NULL) {
+        tug_cmd_say("calibrate cannot start: %s", strerror(errno));
+        return TUG_EXIT_FAILED;
+    }
+    tug_launch_ranks(argv + first, argc - first, "calibrate", path);
+    free(path);
+    return tug_cmd_cannot_run(argv[first], errno);
 }

@@ -64,6 +64,16 @@ int tug_library_enter(int argc, char **argv);
  */
 void tug_command_hand_over(const char *command, int argc, char **argv);
 
+/* The option of a command's own ranks. */
+#define TUG_RANK_OPTION "--rank"
+
+/* Becomes the launcher (n words), which starts this executable with `command`, TUG_RANK_OPTION and
+ * the argument (NULL: none). Returns with errno. */
+void tug_launch_ranks(char *const launcher[], int n, const char *command, const char *argument);
+
+/* The file's name from the root on, to be freed. NULL and errno. */
+char *tug_absolute(const char *file);
+
 /* One line on standard error, "tugboat: " and the text; what standard output holds goes before. */
 void tug_cmd_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -395,10 +395,6 @@ static int compare_into_files(struct compare *compare) {
 int tug_cmd_compare(int argc, char **argv) {
     struct compare compare = {.options.runs = RUNS_DEFAULT};
     int first = 0;
-    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        tug_cmd_help(stdout);
-        return 0;
-    }
     /* getopt_long() takes the first for the command's name */
     char **arguments = argv - 1;
     int status = parse(&compare.options, argc + 1, arguments, &first);

@@ -274,10 +274,6 @@ int tug_cmd_info(int argc, char **argv) {
     if (argc == 0)
         return info_all();
     const char *option = argv[0];
-    if (argc == 1 && (strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0)) {
-        tug_cmd_help(stdout);
-        return 0;
-    }
     if (argc == 1 && strcmp(option, "-d") == 0)
         return info_transports();
     if (argc == 1 && strcmp(option, "-c") == 0)

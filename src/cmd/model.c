@@ -368,10 +368,6 @@ int tug_cmd_model(int argc, char **argv) {
     struct tug_model_report report = {.shape = {.nodes = 2, .ppn = 1}};
     struct options options = {
         .report = &report, .first = 1024, .last = (uint64_t)64 << 20, .algorithm = -1};
-    if (argc == 1 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        tug_cmd_help(stdout);
-        return 0;
-    }
     /* getopt_long() takes the first for the command's name */
     char **arguments = argv - 1;
     if (!parse(&options, argc + 1, arguments))

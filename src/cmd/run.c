@@ -23,13 +23,36 @@ static bool is_readable(const char *path) {
     return access(path, R_OK) == 0;
 }
 
-/* The folder of this executable; empty when it cannot be told. */
-static void find_self(char folder[PATH_MAX]) {
-    const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-    folder[length > 0 ? length : 0] = '\0';
+/* This executable; empty when it cannot be told. */
+static void find_self(char self[PATH_MAX]) {
+    const ssize_t length = readlink("/proc/self/exe", self, PATH_MAX - 1);
+    self[length > 0 ? length : 0] = '\0';
+}
+
+/* Its folder; empty like that. */
+static void find_folder(char folder[PATH_MAX]) {
+    find_self(folder);
     char *slash = strrchr(folder, '/');
     if (slash != NULL)
         *slash = '\0';
+}
+
+void tug_launch_ranks(char *const launcher[], int n, const char *command, const char *argument) {
+    char self[PATH_MAX];
+    const char **words = calloc((size_t)n + 5, sizeof *words);
+    find_self(self);
+    if (words == NULL)
+        return;
+    for (int i = 0; i < n; i++)
+        words[i] = launcher[i];
+    words[n] = self;
+    words[n + 1] = command;
+    words[n + 2] = TUG_RANK_OPTION;
+    words[n + 3] = argument;
+    execvp(words[0], (char **)(uintptr_t)words);
+    const int error = errno;
+    free((void *)words);
+    errno = error;
 }
 
 void tug_command_hand_over(const char *command, int argc, char **argv) {
@@ -38,7 +61,7 @@ void tug_command_hand_over(const char *command, int argc, char **argv) {
     tug_pick_command(argc, argv, &pick);
     if (pick.launcher == tug_mpi_own || tug_library_choose(pick.launcher) != pick.launcher)
         return;
-    find_self(self);
+    find_folder(self);
     snprintf(other, sizeof other, "%s/tugboat-%s", self, tug_mpi_names[pick.launcher]);
     const char **words = calloc((size_t)argc + 3, sizeof *words);
     if (words == NULL)
@@ -63,7 +86,7 @@ static bool library_in(const char *folder, const char *name, char *path, size_t 
 static bool find_named(const char *name, char *path, size_t path_bytes) {
     static const char *const beside[] = {"../lib", TUG_LIBDIR_FROM_BINDIR};
     char self[PATH_MAX], folder[PATH_MAX + sizeof TUG_LIBDIR_FROM_BINDIR + 8];
-    find_self(self);
+    find_folder(self);
     for (size_t i = 0; i < sizeof beside / sizeof beside[0] && self[0] != '\0'; i++) {
         snprintf(folder, sizeof folder, "%s/%s", self, beside[i]);
         if (library_in(folder, name, path, path_bytes))
@@ -122,6 +145,14 @@ int tug_library_preload(const char *library) {
     return status;
 }
 
+char *tug_absolute(const char *file) {
+    char folder[PATH_MAX] = "", *path;
+    if ((file[0] != '/' && getcwd(folder, sizeof folder) == NULL) ||
+        asprintf(&path, "%s%s%s", folder, file[0] == '/' ? "" : "/", file) < 0)
+        return NULL;
+    return path;
+}
+
 /* Ranks may run in other folders than this process, so the file name is made absolute here. */
 static int request_file(const char *option, const char *setting, const char *file) {
     const size_t length = strlen(file);
@@ -129,12 +160,8 @@ static int request_file(const char *option, const char *setting, const char *fil
         tug_cmd_say("%s=%s: the file name must end in .json", option, file);
         return TUG_EXIT_USAGE;
     }
-    char folder[PATH_MAX] = "";
-    char *path;
-    if ((file[0] != '/' && getcwd(folder, sizeof folder) == NULL) ||
-        asprintf(&path, "%s%s%s", folder, file[0] == '/' ? "" : "/", file) < 0)
-        return -1;
-    const int status = setenv(setting, path, 1);
+    char *path = tug_absolute(file);
+    const int status = path != NULL ? setenv(setting, path, 1) : -1;
     free(path);
     return status;
 }
@@ -213,9 +240,6 @@ int tug_cmd_run(int argc, char **argv) {
         if (strcmp(option, "--") == 0) {
             first++;
             break;
-        } else if (strcmp(option, "--help") == 0 || strcmp(option, "-h") == 0) {
-            tug_cmd_help(stdout);
-            return 0;
         } else if (strcmp(option, "--stats") == 0) {
             status = setenv("TUGBOAT_STATS", "1", 1);
         } else if (strncmp(option, "--stats=", 8) == 0) {

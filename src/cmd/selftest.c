@@ -32,7 +32,6 @@
 #include "transport/transport.h"
 #include "transport/verbs/verbs.h"
 
-#define RANK_OPTION "--rank"
 #define JOB_SECONDS 20
 #define END_SECONDS 8 /* part of the time limit, for what comes after the findings */
 #define SHM_COMFORTABLE_MIB 64
@@ -192,31 +191,14 @@ struct job {
     void *into;
 };
 
-/* What the ranks are: this program, with the library or without. */
-static bool find_self(const struct job *job, char self[PATH_MAX]) {
-    char library[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", self, PATH_MAX - 1);
-    self[length > 0 ? length : 0] = '\0';
-    if (!job->under_tug)
-        return unsetenv("LD_PRELOAD") == 0 && length > 0;
-    return length > 0 && tug_library_find(library, sizeof library) == 0 &&
-           tug_library_preload(library) == 0;
-}
-
-/* In the child: becomes the launcher. */
+/* In the child: becomes the launcher of this program, with the library or without. */
 static void become(const struct job *job) {
-    static char command[] = "selftest", rank[] = RANK_OPTION;
-    char self[PATH_MAX];
-    char **arguments = calloc((size_t)job->nlauncher + 8, sizeof *arguments);
-    if (arguments == NULL || !find_self(job, self))
+    char library[PATH_MAX];
+    if (job->under_tug
+            ? tug_library_find(library, sizeof library) != 0 || tug_library_preload(library) != 0
+            : unsetenv("LD_PRELOAD") != 0)
         _exit(TUG_EXIT_FAILED);
-    const int n = job->nlauncher;
-    memcpy((void *)arguments, (void *)job->launcher, (size_t)n * sizeof *arguments);
-    arguments[n] = self;
-    arguments[n + 1] = command;
-    arguments[n + 2] = rank;
-    arguments[n + 3] = job->kind != NULL ? strdup(job->kind) : NULL;
-    execvp(arguments[0], arguments);
+    tug_launch_ranks(job->launcher, job->nlauncher, "selftest", job->kind);
     _exit(TUG_EXIT_NOT_FOUND);
 }
 
@@ -533,14 +515,10 @@ static int test_hosts(void) {
 }
 
 int tug_cmd_selftest(int argc, char **argv) {
-    if (argc == 1 && strcmp(argv[0], RANK_OPTION) == 0)
+    if (argc == 1 && strcmp(argv[0], TUG_RANK_OPTION) == 0)
         return tug_selftest_rank();
-    if (argc == 2 && strcmp(argv[0], RANK_OPTION) == 0)
+    if (argc == 2 && strcmp(argv[0], TUG_RANK_OPTION) == 0)
         return tug_selftest_kinds((enum tug_kind)atoi(argv[1]));
-    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
-        tug_cmd_help(stdout);
-        return 0;
-    }
     if (argc > 0 && argv[0][0] == '-')
         return tug_cmd_no_option("selftest", argv[0]);
     return argc > 0 ? test_launcher(argc, argv) : test_hosts();

@@ -65,6 +65,10 @@ void tug_cmd_help(FILE *out) {
         TUG_EXIT_SAME, TUG_EXIT_WORSE, TUG_EXIT_FAILS_WITHOUT, TUG_EXIT_FAILS_WITH);
 }
 
+static bool asks_for_help(const char *word) {
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 int main(int argc, char **argv) {
     if (argc < 2) {
         tug_cmd_help(stderr);
@@ -75,14 +79,13 @@ int main(int argc, char **argv) {
         printf("tugboat %s\n", tug_version());
         return 0;
     }
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+    if (asks_for_help(word) || strcmp(word, "help") == 0 || (argc > 2 && asks_for_help(argv[2]))) {
         tug_cmd_help(stdout);
         return 0;
     }
-    for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++) {
+    for (size_t i = 0; i < sizeof subcommands / sizeof subcommands[0]; i++)
         if (strcmp(word, subcommands[i].name) == 0)
             return subcommands[i].run(argc - 2, argv + 2);
-    }
     tug_cmd_say("there is no command '%s'; see tugboat --help", word);
     return TUG_EXIT_USAGE;
 }
