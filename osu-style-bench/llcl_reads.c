@@ -31,6 +31,7 @@ enum value { LATENCY, OVERHEAD, RATE, VALUES };
 
 static const char *const way_names[WAYS] = {"engine", "queues", "locked", "host"};
 static const char *way_list = "engine,queues,locked,host";
+static const char *measure = "both"; /* or alone: one read and a wait; or many */
 static const char *thread_list = "1,2,4,8,16";
 static const char *size_list = "8,128,1K,8K,64K";
 static long nsamples = 8;
@@ -180,7 +181,7 @@ static unsigned char *local_memory(const struct worker *worker) {
 }
 
 static long check_slots(long nthreads, size_t bytes) {
-    const size_t used = (size_t)outstanding(bytes) * bytes;
+    const size_t used = (strcmp(measure, "alone") == 0 ? 1 : (size_t)outstanding(bytes)) * bytes;
     long errors = 0;
     for (long i = 0; i < nthreads; i++) {
         unsigned char *memory = local_memory(&workers[i]);
@@ -193,11 +194,16 @@ static long check_slots(long nthreads, size_t bytes) {
 
 /* Origin only. */
 static long measure_point(enum way way, long nthreads, size_t bytes, double values[VALUES]) {
-    run_workers(way, nthreads, bytes, false);
-    values[LATENCY] = median_of_all(nthreads, offsetof(struct worker, latency_us));
-    values[OVERHEAD] = median_of_all(nthreads, offsetof(struct worker, overhead_us));
-    run_workers(way, nthreads, bytes, true);
-    values[RATE] = rate_of_all(nthreads);
+    values[LATENCY] = values[OVERHEAD] = values[RATE] = NAN;
+    if (strcmp(measure, "many") != 0) {
+        run_workers(way, nthreads, bytes, false);
+        values[LATENCY] = median_of_all(nthreads, offsetof(struct worker, latency_us));
+        values[OVERHEAD] = median_of_all(nthreads, offsetof(struct worker, overhead_us));
+    }
+    if (strcmp(measure, "alone") != 0) {
+        run_workers(way, nthreads, bytes, true);
+        values[RATE] = rate_of_all(nthreads);
+    }
     return bench.validate ? check_slots(nthreads, bytes) : 0;
 }
 
@@ -339,6 +345,9 @@ static void parse_ways(void) {
 
 static void parse_options(void) {
     parse_ways();
+    if (strcmp(measure, "both") != 0 && strcmp(measure, "alone") != 0 &&
+        strcmp(measure, "many") != 0)
+        bench_usage_error("--measure '%s' is not both, alone or many", measure);
     nnumbers = bench_parse_sizes(thread_list, threads, MAX_NUMBERS);
     for (int i = 0; i < nnumbers; i++)
         if (threads[i] < 1 || threads[i] > MAX_THREADS)
@@ -359,6 +368,7 @@ static void parse_options(void) {
 int main(int argc, char **argv) {
     const struct bench_option options[] = {
         {"ways", BENCH_TEXT, &way_list, "of engine, queues, locked, host"},
+        {"measure", BENCH_TEXT, &measure, "both, alone (latency, overhead) or many (rate)"},
         {"threads", BENCH_TEXT, &thread_list, "numbers of threads"},
         {"sizes", BENCH_TEXT, &size_list, "bytes of a read"},
         {"samples", BENCH_LONG, &nsamples, "samples for each row"},

@@ -2,7 +2,7 @@
 # papers.sh BUILD_DIR [--out DIR] [--verbs DIR] [--full | --tiny]: experiments of the papers beside their figures,
 # DIR/papers.html (report/). It takes up to 5 minutes; with --full, with as many runs as the papers have, about an hour.
 # --tiny is for the test: seconds, and figures that say nothing. --verbs: what the virtual machine of `ctest -R ^verbs.vm`
-# has left (BUILD_DIR/tests/verbs/results): sections on verbs are written from that, and say so where it is missing.
+# has left (BUILD_DIR/tests/verbs/results): the section on colours is written from that, and says so where it is missing.
 #
 # A section is a function that writes its data to DIR/data, draws from them, and prints HTML. Every claim on the page
 # is computed from the data that are drawn. Sections that measure are in files of their own, papers_*.sh.
@@ -27,6 +27,8 @@ done
 # shellcheck disable=SC2034 # for papers_*.sh
 tugboat=$build/bin/tugboat
 bench=$build/bin/osu-style-bench
+# shellcheck disable=SC2034 # for papers_llcl.sh
+stand_in=$build/tests/verbs/fake
 mpiexec=${MPIEXEC:-$(command -v mpiexec.mpich || command -v mpiexec.hydra || command -v mpiexec)}
 command -v gnuplot >/dev/null || { echo "papers: gnuplot is missing" >&2; exit 1; }
 mkdir -p "$out/data"

@@ -1,6 +1,4 @@
-# papers_llcl.awk: what the data of llcl_reads say, as items of a list. One file of rows; see papers_llcl.sh. -v base=WAY: what
-# is below the layer, the way `host` or `bare`.
-BEGIN { below = base == "bare" ? "bare verbs" : "host" }
+# papers_llcl.awk: what the data of llcl_reads say, as items of a list. One file of rows; see papers_llcl.sh.
 FNR == 1 { next }
 {
     latency[$1, $3, $4] = $5; latency_ci[$1, $3, $4] = $6
@@ -28,10 +26,10 @@ function crossing(t,    i, from) {
 
 END {
     s = size[1]; t = threads[1]; most = threads[nthreads]
-    printf "<li>Latency, %d bytes, %s: with offload %.2f us, without %.2f us, ratio %.2f%s; %s %.2f us. Paper: 3.67, 3.31, ratio 1.11; 4.03.</li>\n",
+    printf "<li>Latency, %d bytes, %s: with offload %.2f us, without %.2f us, ratio %.2f%s; host %.2f us. Paper: 3.67, 3.31, ratio 1.11; 4.03.</li>\n",
         s, of_threads(t), latency["engine", t, s], latency["queues", t, s], latency["engine", t, s] / latency["queues", t, s],
         apart(latency["engine", t, s], latency_ci["engine", t, s], latency["queues", t, s], latency_ci["queues", t, s]),
-        below, latency[base, t, s]
+        latency["host", t, s]
     printf "<li>Overhead, %d bytes, %s: with offload %.2f us, without %.2f us, ratio %.2f%s. Paper: 0.689, 0.486, ratio 1.42.</li>\n",
         s, of_threads(t), overhead["engine", t, s], overhead["queues", t, s], overhead["engine", t, s] / overhead["queues", t, s],
         apart(overhead["engine", t, s], overhead_ci["engine", t, s], overhead["queues", t, s], overhead_ci["queues", t, s])
@@ -39,13 +37,13 @@ END {
         s, of_threads(t), 100 * overhead["engine", t, s] / latency["engine", t, s]
     printf "<li>Overhead, %d bytes, %d threads against %d: with offload x%.2f, without x%.2f.</li>\n", s, most, t,
         overhead["engine", most, s] / overhead["engine", t, s], overhead["queues", most, s] / overhead["queues", t, s]
-    printf "<li>Largest rate: with offload %.3g M/s (%s, %d bytes), without %.3g M/s (%d, %d), %s %.3g M/s (%d, %d). Paper: 11.8 (2 threads), 10.2 (1 thread, 2048 bytes).</li>\n",
+    printf "<li>Largest rate: with offload %.3g M/s (%s, %d bytes), without %.3g M/s (%d, %d), host %.3g M/s (%d, %d). Paper: 11.8 (2 threads), 10.2 (1 thread, 2048 bytes).</li>\n",
         best["engine"], of_threads(best_threads["engine"]), best_bytes["engine"], best["queues"], best_threads["queues"], best_bytes["queues"],
-        below, best[base], best_threads[base], best_bytes[base]
-    printf "<li>Rate, %d bytes, %s: with offload / without %.2f%s, with offload / %s %.2f. Paper: without 6.54 M/s.</li>\n",
+        best["host"], best_threads["host"], best_bytes["host"]
+    printf "<li>Rate, %d bytes, %s: with offload / without %.2f%s, with offload / host %.2f. Paper: without 6.54 M/s.</li>\n",
         s, of_threads(t), rate["engine", t, s] / rate["queues", t, s],
         apart(rate["engine", t, s], rate_ci["engine", t, s], rate["queues", t, s], rate_ci["queues", t, s]),
-        below, rate["engine", t, s] / rate[base, t, s]
+        rate["engine", t, s] / rate["host", t, s]
     printf "<li>Rate with offload, %d bytes, %d threads against %d: x%.2f. Paper: x0.88 on Tofu (15 threads against 4).</li>\n",
         s, most, t, rate["engine", most, s] / rate["engine", t, s]
     for (i = 1; i <= nthreads; i++)
