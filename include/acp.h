@@ -141,9 +141,10 @@ TUG_API acp_ga_t acp_query_starter_ga(int rank);
 
 /* Registers memory for access by all processes, which then has that colour. Local. The program
  * sends the GA of the memory to the processes that need it. The first operation of a process on it
- * reads its key from memory of the owner, which takes no part where a network card or loads do so. The memory must stay mapped until it is
- * unregistered. The processes of the node map memory of MPI_Alloc_mem, from 64 KiB on, at first
- * use. They then access it in the same way as starter memory.
+ * reads its key from memory of the owner, which takes no part where a network card or loads do so.
+ * The memory must stay mapped until it is unregistered. The processes of the node map memory of
+ * MPI_Alloc_mem, from 64 KiB on, at first use. They then access it in the same way as starter
+ * memory.
  *
  * Returns ACP_ATKEY_NULL on error: TUG_ERR_INVALID (no memory, or a colour that does not exist),
  * TUG_ERR_RANGE (the memory is longer than a GA's offset can reach), TUG_ERR_FULL (255

@@ -183,7 +183,7 @@ woken() {
 # Arguments that say how much: nothing for what the programs do by themselves.
 sizes=8,1K,4K,32K,256K,2M,16M crowd_sizes=8,4K,32K,256K,2M block_sizes=8,64K,1M
 single_times=20
-passive=() short=() updates=() epochs=(--seconds 0.01) partitions=(--sizes 8,4K,64K --trips 5)
+passive=() short=() updates=() epochs=(--seconds 0.01) partitions=(--sizes "8,4K,64K" --trips 5)
 bursts=(--samples 5) packed=(--samples 3) gets=(--samples 5) latencies=(--samples 11) rates=(--samples 3)
 case $amount in
 quick)

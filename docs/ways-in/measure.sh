@@ -68,7 +68,7 @@ measure_queue() {
 measure_bcast() {
     local kib files=()
     for kib in 32 2048; do
-        local run=("$mpiexec" -n 2 "${programs}bcast_loop" $kib 1000) row=("$figure" "$kib KiB=us a step")
+        local run=("$mpiexec" -n 2 "${programs}bcast_loop" "$kib" 1000) row=("$figure" "$kib KiB=us a step")
         files+=("$work/$kib.csv")
         compare bcast "$work/$kib.csv" --name host --name tug --name persistent -- "${row[@]}" "${run[@]}" \
             -- "${row[@]}" env TUGBOAT_COLLECTIVES=on "${tug[@]}" "${run[@]}" \
@@ -77,7 +77,7 @@ measure_bcast() {
     join bcast "${files[@]}"
 }
 measure_histogram() {
-    local run=("$mpiexec" -n 2 "${programs}histogram" 100000) tcp=(MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self)
+    local run=("$mpiexec" -n 2 "${programs}histogram" 100000) tcp=(MPIR_CVAR_NOLOCAL=1 "UCX_TLS=tcp,self")
     local node=("$figure" 'one node=M/s') nodes=("$figure" 'over TCP=M/s')
     compare histogram "$work/node.csv" --name host --name tug \
         -- "${node[@]}" env TUGBOAT=off "${run[@]}" -- "${node[@]}" "${run[@]}"
@@ -91,7 +91,7 @@ measure_window() {
     local nodes files=() lib
     lib=$(cd "$openmpi" && pwd)/lib/libtugboat.so
     for nodes in one emulated; do
-        local run=("$root/tests/mpi/python.sh" --mpiexec mpiexec.openmpi --ranks 2 --nodes $nodes --lib "$lib")
+        local run=("$root/tests/mpi/python.sh" --mpiexec mpiexec.openmpi --ranks 2 --nodes "$nodes" --lib "$lib")
         local row=("$figure" "one node=us a put" bash -c '"$@" -- "$0"' "$root/examples/window.py")
         local alone=("${run[@]}" --way host)
         # what the host makes windows of where it has no RDMA device

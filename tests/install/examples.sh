@@ -29,10 +29,10 @@ export LD_LIBRARY_PATH=${library%/*}
 timeout 150 "$mpiexec" -n 2 ./passive
 statistics=$(timeout 150 "$prefix/bin/tugboat" run --stats "$mpiexec" -n 2 ./passive 2>&1) || wrong "$statistics"
 grep -E '^ *put +10 +0 ' <<<"$statistics" >/dev/null || wrong "not all puts were taken: $statistics"
-for program in 'halo 4 100 10 1' 'queue 20 1' 'bcast_loop 64 30'; do
+for program in './halo 4 100 10 1' './queue 20 1' './bcast_loop 64 30'; do
     read -ra run <<<"$program"
-    timeout 150 "$mpiexec" -n 2 ./"${run[@]}"
-    timeout 150 "$prefix/bin/tugboat" run "$mpiexec" -n 2 ./"${run[@]}"
+    timeout 150 "$mpiexec" -n 2 "${run[@]}"
+    timeout 150 "$prefix/bin/tugboat" run "$mpiexec" -n 2 "${run[@]}"
 done
 for program in bcast_init histogram fibres gas_sweep acp_row bcast_init_f08; do
     [ -e $program ] || continue

@@ -530,8 +530,7 @@ static void check_schedules(const struct runner *runner) {
         uint32_t node = places->node_of[r];
         const struct tug_schedule *other = &runner->schedules[tug_places_rank(places, node, 0)];
         char why[128];
-        if (schedule_check(schedule, runner->memory[r].ninput, runner->memory[r].noutput,
-                               why) != 0)
+        if (schedule_check(schedule, runner->memory[r].ninput, runner->memory[r].noutput, why) != 0)
             runner_fail(runner, "rank %" PRIu32 ": %s", r, why);
         for (uint32_t peer = 0; peer < places->nranks; peer++)
             if (!lends_in_order(schedule, peer))
