@@ -1,6 +1,5 @@
 #include "persistent/repeat.h"
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,97 +97,7 @@ static bool has_sound_buffers(const struct tug_repeat_call *call, int rank) {
 
 /* ---- what is kept ---- */
 
-/* Calls of this thread by their arguments, since looking up the rest costs as much as the host's
- * shortest call. Of types that MPI defines itself only: other handles may be given out again. What
- * is known holds until a team's communicator has gone or something kept has given way. */
-struct memo {
-    MPI_Comm comm;
-    enum tug_collective_kind kind;
-    int root;
-    MPI_Op op;
-    bool in_place;
-    MPI_Datatype send_type, receive_type;
-    MPI_Count send_count, receive_count;
-    struct tug_repeat *repeat; /* NULL: unused */
-    uint64_t changes;
-};
-#define MEMOS 16
-/* [MEMOS], out of the heap: a library that is opened late gets little memory for threads. NULL:
- * none yet, or no memory. */
-static _Thread_local struct memo *memos;
-static pthread_key_t memos_end;
-static bool memos_may_end;
-static _Atomic uint64_t given_way; /* so many of all communicators */
-
 static struct tug_repeat the_hosts = {.state = TUG_REPEAT_HOSTS};
-
-/* Both only grow. acquire: pairs with the release in those who count, for a thread that gets the
- * handle, or comes to the call, after them. */
-static uint64_t changes(void) {
-    return atomic_load_explicit(&tug_teams_gone, memory_order_acquire) +
-           atomic_load_explicit(&given_way, memory_order_acquire);
-}
-
-static void end_memos(void *of_this_thread) {
-    free(of_this_thread);
-    memos = NULL;
-}
-
-static void prepare_end(void) {
-    memos_may_end = pthread_key_create(&memos_end, end_memos) == 0;
-}
-
-static void make_memos(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, prepare_end);
-    if (memos_may_end)
-        memos = calloc(MEMOS, sizeof(*memos));
-    if (memos != NULL && pthread_setspecific(memos_end, memos) != 0)
-        end_memos(memos);
-}
-
-/* With memos. */
-static struct memo *memo_for(const struct tug_repeat_call *call) {
-    uint64_t hash = (tug_handle_bits(call->comm) + (uint64_t)call->kind * 0x9e3779b9u +
-                     (uint64_t)call->receive.count * 0x85ebca6bu + (uint64_t)call->root) *
-                    0x9e3779b97f4a7c15u;
-    return &memos[hash >> 60];
-}
-
-static bool is_of(const struct memo *memo, const struct tug_repeat_call *call) {
-    return memo->comm == call->comm && memo->kind == call->kind && memo->root == call->root &&
-           memo->op == call->op && memo->in_place == is_in_place(call) &&
-           memo->receive_type == call->receive.type && memo->receive_count == call->receive.count &&
-           memo->send_type == call->send.type && memo->send_count == call->send.count;
-}
-
-static struct tug_repeat *recall(const struct tug_repeat_call *call) {
-    const struct memo *memo = memos != NULL ? memo_for(call) : NULL;
-    return memo != NULL && memo->repeat != NULL && is_of(memo, call) && memo->changes == changes()
-               ? memo->repeat
-               : NULL;
-}
-
-static struct tug_repeat *remember(const struct tug_repeat_call *call, struct tug_repeat *repeat) {
-    bool sends = has_blocks(call->kind) && !is_in_place(call);
-    bool receives = call->kind != TUG_COLLECTIVE_BARRIER;
-    if (memos == NULL)
-        make_memos();
-    if (memos != NULL && (!sends || tug_type_is_predefined(call->send.type)) &&
-        (!receives || tug_type_is_predefined(call->receive.type)))
-        *memo_for(call) = (struct memo){.comm = call->comm,
-                                        .kind = call->kind,
-                                        .root = call->root,
-                                        .op = call->op,
-                                        .in_place = is_in_place(call),
-                                        .send_type = call->send.type,
-                                        .receive_type = call->receive.type,
-                                        .send_count = call->send.count,
-                                        .receive_count = call->receive.count,
-                                        .repeat = repeat,
-                                        .changes = changes()};
-    return repeat;
-}
 
 static void drop(struct tug_repeat *repeat) {
     if (repeat->request != NULL)
@@ -223,10 +132,7 @@ static struct tug_repeat *find(struct tug_repeats *repeats, const struct tug_rep
         struct tug_repeat *repeat = &repeats->kept[repeats->next++ % TUG_REPEATS_KEPT];
         if (repeat->key.bytes != 0 && repeat->state != TUG_REPEAT_COUNTED)
             continue;
-        if (repeat->key.bytes != 0) {
-            repeats->replaced++;
-            atomic_fetch_add_explicit(&given_way, 1, memory_order_release); /* see changes() */
-        }
+        repeats->replaced += repeat->key.bytes != 0;
         *repeat = (struct tug_repeat){.key = *key};
         return repeat;
     }
@@ -251,10 +157,12 @@ struct habit {
     struct tug_repeat_count before;
 };
 
+static _Atomic uint64_t habits_gone;
+
 static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     (void)comm, (void)key, (void)state;
-    /* release: see changes(); the handle may be given out again */
-    atomic_fetch_add_explicit(&given_way, 1, memory_order_release);
+    /* release: pairs with the acquire in habit_of(), in threads that get the handle from now on */
+    atomic_fetch_add_explicit(&habits_gone, 1, memory_order_release);
     free(attribute);
     return MPI_SUCCESS;
 }
@@ -279,10 +187,11 @@ static struct habit *habit_of(MPI_Comm comm) {
     static _Thread_local struct {
         MPI_Comm comm;
         struct habit *habit; /* NULL: none yet */
-        uint64_t changes;
+        uint64_t gone;
     } last;
+    const uint64_t gone = atomic_load_explicit(&habits_gone, memory_order_acquire);
     int found = 0;
-    if (last.habit != NULL && last.comm == comm && last.changes == changes())
+    if (last.habit != NULL && last.comm == comm && last.gone == gone)
         return last.habit;
     last.habit = NULL;
     if (!tug_all_known_to_take_part(comm))
@@ -292,11 +201,11 @@ static struct habit *habit_of(MPI_Comm comm) {
     if (!found)
         last.habit = make_habit(comm, key);
     last.comm = comm;
-    last.changes = changes();
+    last.gone = gone;
     return last.habit;
 }
 
-/* What is kept for a call that none of the memos is of; NULL: the host's, this time. */
+/* What is kept for a call; NULL: the host's, this time. */
 static struct tug_repeat *look_up(const struct tug_repeat_call *call) {
     struct tug_team *team;
     const struct tug_repeat_key key = key_of(call);
@@ -307,15 +216,15 @@ static struct tug_repeat *look_up(const struct tug_repeat_call *call) {
     if (habit->nranks == 1 || /* turns would change the result from call to call */
         (reduces(call->kind) &&
          !tug_rival_has_one_result(call->op, call->receive.type, habit->nranks)))
-        return remember(call, &the_hosts);
+        return &the_hosts;
     if (!is_worth_it(&habit->before, TUG_REPEATS_YOUNG, key.bytes))
         return NULL;
     if (tug_collectives_team(call->comm, &team) != 0)
-        return remember(call, &the_hosts);
+        return &the_hosts;
     struct tug_repeat *repeat = find(&tug_collectives_of(team)->repeats, &key);
     if (repeat != &the_hosts)
         repeat->team = team;
-    return remember(call, repeat);
+    return repeat;
 }
 
 /* ---- runs of ours ---- */
@@ -564,12 +473,9 @@ static bool take_turn(struct tug_repeat *repeat, const struct tug_repeat_call *c
 }
 
 bool tug_repeat_begin(const struct tug_repeat_call *call, struct tug_repeat_turn *turn) {
-    struct tug_repeat *repeat = recall(call);
+    struct tug_repeat *repeat = look_up(call);
     turn->timed = NULL;
-    if (repeat == NULL)
-        repeat = look_up(call);
-    if (repeat == NULL || repeat->state == TUG_REPEAT_HOSTS ||
-        !has_sound_buffers(call, repeat->team->rank))
+    if (repeat == NULL || repeat->state == TUG_REPEAT_HOSTS)
         return false;
     if (repeat->state == TUG_REPEAT_COUNTED) {
         if (!is_worth_it(&repeat->before, TUG_REPEATS_BEFORE, repeat->key.bytes))
