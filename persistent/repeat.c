@@ -194,12 +194,12 @@ static struct habit *habit_of(MPI_Comm comm) {
     if (last.habit != NULL && last.comm == comm && last.gone == gone)
         return last.habit;
     last.habit = NULL;
-    if (!tug_all_known_to_take_part(comm))
+    const int key = tug_comm_is_one(comm) ? tug_keyval_number(&kept) : MPI_KEYVAL_INVALID;
+    if (key == MPI_KEYVAL_INVALID ||
+        tug_host.Comm_get_attr(comm, key, (void *)&last.habit, &found) != MPI_SUCCESS)
         return NULL;
-    const int key = tug_keyval_number(&kept);
-    tug_host.Comm_get_attr(comm, key, (void *)&last.habit, &found);
     if (!found)
-        last.habit = make_habit(comm, key);
+        last.habit = tug_all_known_to_take_part(comm) ? make_habit(comm, key) : NULL;
     last.comm = comm;
     last.gone = gone;
     return last.habit;

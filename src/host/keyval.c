@@ -11,8 +11,10 @@ int tug_keyval_number(struct tug_keyval *keyval) {
     pthread_mutex_lock(&lock);
     if (keyval->life != life) {
         int number = MPI_KEYVAL_INVALID;
-        if (tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN, keyval->forget, &number, NULL) ==
-            MPI_SUCCESS)
+        if (tug_host.Comm_create_keyval(MPI_COMM_NULL_COPY_FN,
+                                        keyval->forget != NULL ? keyval->forget
+                                                               : MPI_COMM_NULL_DELETE_FN,
+                                        &number, NULL) == MPI_SUCCESS)
             keyval->life = life;
         keyval->number = number;
     }

@@ -9,7 +9,7 @@
 #include <mpi.h>
 
 struct tug_keyval {
-    MPI_Comm_delete_attr_function *forget;
+    MPI_Comm_delete_attr_function *forget; /* NULL: there is nothing to do */
     int number;
     unsigned life; /* of MPI, in which the number is one; 0: none yet */
 };

@@ -1,11 +1,8 @@
 #include "host/participants.h"
 
-#include <stdint.h>
-
 #include "base/log.h"
 #include "base/settings.h"
 #include "host/agreement.h"
-#include "host/answers.h"
 #include "host/wait_group.h"
 #include "host/handles.h"
 #include "host/host.h"
@@ -23,18 +20,8 @@ static struct {
     MPI_Comm comm;    /* of the takers */
 } world;
 
-static char yes, no;               /* a communicator's attribute is the address of one */
-static struct tug_answers answers; /* the attributes' values, found without the host's lock */
-
-static int forget(MPI_Comm comm, int keyval, void *attribute, void *state) {
-    (void)keyval;
-    (void)attribute;
-    (void)state;
-    tug_answer_forget(&answers, comm);
-    return MPI_SUCCESS;
-}
-
-static struct tug_keyval kept = {.forget = forget};
+static char yes, no; /* a communicator's attribute is the address of one */
+static struct tug_keyval kept;
 
 /* ---- the world ---- */
 
@@ -71,7 +58,6 @@ void tug_participants_finalize(void) {
     if (world.some)
         tug_host.Group_free(&world.takers);
     world.settled = world.everybody = world.some = false;
-    tug_answers_forget_all(&answers);
 }
 
 /* ---- communicators ---- */
@@ -124,11 +110,8 @@ static enum answer ask(MPI_Comm comm) {
 static enum answer answer_for(MPI_Comm comm, bool may_ask) {
     char *known;
     int flag = 0;
-    bool takes;
     if (world.everybody && comm == MPI_COMM_WORLD)
         return tug_level.active ? YES : NO;
-    if (tug_comm_is_one(comm) && tug_answer_find(&answers, comm, &takes))
-        return takes ? YES : NO;
     if (!tug_host_complete() || !tug_comm_is_one(comm))
         return NO;
     const int key = tug_keyval_number(&kept);
@@ -139,9 +122,7 @@ static enum answer answer_for(MPI_Comm comm, bool may_ask) {
     if (answer == TO_BE_ASKED && may_ask)
         answer = ask(comm);
     if (!flag && answer != TO_BE_ASKED)
-        flag = tug_host.Comm_set_attr(comm, key, answer == YES ? &yes : &no) == MPI_SUCCESS;
-    if (flag)
-        tug_answer_note(&answers, comm, answer == YES);
+        (void)tug_host.Comm_set_attr(comm, key, answer == YES ? &yes : &no);
     return answer;
 }
 

@@ -4,7 +4,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "host/answers.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/keyval.h"
@@ -39,15 +38,11 @@ struct tug_wait_group {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_wait_group *wait_groups;
 static struct tug_wait_group world;
-static uintptr_t generation; /* changes with the list */
+static _Atomic uintptr_t generation; /* changes with the list */
 _Atomic unsigned tug_wait_groups_in_force;
-
-/* Which communicators are inside: the second attribute once more, noted with the lock. */
-static struct tug_answers answers;
 
 static void list_changed(int by) {
     generation++;
-    tug_answers_forget_all(&answers);
     atomic_fetch_add_explicit(&tug_wait_groups_in_force, (unsigned)by, memory_order_relaxed);
 }
 
@@ -78,17 +73,8 @@ static int forget(MPI_Comm comm, int key, void *attribute, void *state) {
     return MPI_SUCCESS;
 }
 
-/* Also when the attribute is replaced, with the lock. */
-static int forget_answer(MPI_Comm comm, int key, void *attribute, void *state) {
-    (void)key;
-    (void)attribute;
-    (void)state;
-    tug_answer_forget(&answers, comm);
-    return MPI_SUCCESS;
-}
-
 /* A communicator's attributes: its wait group, and generation << 1 | inside. */
-static struct tug_keyval of_comm = {.forget = forget}, inside_one = {.forget = forget_answer};
+static struct tug_keyval of_comm = {.forget = forget}, inside_one;
 
 static struct tug_wait_group *find(MPI_Comm comm) {
     struct tug_wait_group *wait_group = NULL;
@@ -174,25 +160,19 @@ static bool find_out(MPI_Comm comm) {
     const int key = tug_keyval_number(&inside_one);
     if (tug_host.Comm_get_attr(comm, key, (void *)&known, &flag) != MPI_SUCCESS)
         return false;
+    if (flag && (uintptr_t)known >> 1 == generation)
+        return (uintptr_t)known & 1;
     pthread_mutex_lock(&lock);
-    bool inside = (uintptr_t)known & 1;
-    if (!flag || (uintptr_t)known >> 1 != generation) {
-        inside = is_inside(comm);
-        flag = tug_host.Comm_set_attr(comm, key, (void *)(generation << 1 | inside)) == MPI_SUCCESS;
-    }
-    if (flag)
-        tug_answer_note(&answers, comm, inside);
+    const bool inside = is_inside(comm);
+    (void)tug_host.Comm_set_attr(comm, key, (void *)(generation << 1 | inside));
     pthread_mutex_unlock(&lock);
     return inside;
 }
 
 bool tug_wait_group_covers(MPI_Comm comm) {
-    bool inside;
     if (comm == MPI_COMM_WORLD && world.in_force)
         return true;
-    if (!tug_comm_is_one(comm) || comm == MPI_COMM_SELF)
-        return false;
-    return tug_answer_find(&answers, comm, &inside) ? inside : find_out(comm);
+    return tug_comm_is_one(comm) && comm != MPI_COMM_SELF && find_out(comm);
 }
 
 /* Out of force. With the lock. */
