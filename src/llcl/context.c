@@ -582,6 +582,11 @@ int tug_context_size(const tug_context *context) {
     return (int)context->fabric.nranks;
 }
 
+bool tug_context_open_to_cards(tug_context *context) {
+    context->fabric.open_to_atomics |= context->fabric.card_atomics;
+    return context->fabric.card_atomics;
+}
+
 bool tug_context_cpu_atomics(const tug_context *context) {
     return !context->fabric.device_atomics;
 }

@@ -264,6 +264,31 @@ static inline void tug_burst_end(void) {
     tug_burst.started = 0;
 }
 
+/* ---- atomics by the card, beside the CPU's ---- */
+
+/* Have the cards of all processes of the context atomics? Then memory that is registered from now
+ * on is open to tug_context_card_atomic(), whatever other ways the context has. The same on all. */
+bool tug_context_open_to_cards(tug_context *context);
+
+/* An atomic of 8 bytes, aligned at the owner, that a card does: atomic to others of this kind only.
+ * The owner's card knows the memory (tug_key_is_at_card()). Those of one thread to one process
+ * happen in the order in which they were started. Where no card gets there it ends with
+ * TUG_ERR_DEVICE, and nothing has happened. */
+struct tug_card_atomic {
+    bool loads;    /* does not write to the memory */
+    bool compares; /* what is there with compare, and writes operand; else adds operand */
+    int process;
+    struct tug_remote_address remote;
+    uint64_t operand, compare;
+    void *result; /* anywhere in this process's memory; NULL: nothing is fetched */
+    struct tug_callback on_local, on_complete; /* both when it has ended, in this order */
+};
+
+/* False: no room, nothing happened. Any thread. */
+bool tug_context_card_atomic(tug_context *context, const struct tug_card_atomic *atomic);
+
+bool tug_key_is_at_card(const struct tug_key *key);
+
 /* ---- memory of the node's other processes (transport/reach.h) ---- */
 
 /* Will a packet to that process be seen within about a microsecond, as one of its threads waits and

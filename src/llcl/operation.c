@@ -106,11 +106,15 @@ static inline unsigned char *reach(const struct tug_context *context,
                               request->remote->offset, request->bytes);
 }
 
-/* Does the card do it? Inside a node there are shorter ways. */
-static bool has_device(const struct tug_fabric *fabric, uint32_t peer, const struct tug_key *key) {
+bool tug_key_is_at_card(const struct tug_key *key) {
     uint32_t rkeys[TUG_RKEYS];
     tug_key_rkeys(key, rkeys);
-    return fabric->ntakers > 0 && rkeys[0] != 0 && !tug_fabric_has_inbox(fabric, peer);
+    return rkeys[0] != 0;
+}
+
+/* Does the card do it? Inside a node there are shorter ways. */
+static bool has_device(const struct tug_fabric *fabric, uint32_t peer, const struct tug_key *key) {
+    return fabric->ntakers > 0 && tug_key_is_at_card(key) && !tug_fabric_has_inbox(fabric, peer);
 }
 
 enum tug_shortcut tug_context_shortcut(struct tug_context *context, uint32_t peer,
@@ -512,6 +516,22 @@ static __attribute__((noinline)) bool start_long_am(struct tug_context *context,
     if (params->handler >= TUG_AM_HANDLERS)
         return fail(&request, TUG_ERR_INVALID);
     return start(context, &request);
+}
+
+bool tug_context_card_atomic(tug_context *context, const struct tug_card_atomic *atomic) {
+    static const struct tug_local_address nowhere;
+    const struct tug_try request = {.kind = atomic->compares ? TUG_OPERATION_COMPARE
+                                                             : TUG_OPERATION_FETCH,
+                                    .op = atomic->loads ? TUG_ATOMIC_LOADS : TUG_ATOMIC_BY_CARD,
+                                    .peer = atomic->process,
+                                    .remote = &atomic->remote,
+                                    .local = &nowhere,
+                                    .bytes = 8,
+                                    .operand = atomic->operand,
+                                    .compare = atomic->compare,
+                                    .on_local = &atomic->on_local,
+                                    .on_complete = &atomic->on_complete};
+    return tug_try_submit(context, &request, atomic->result, NULL);
 }
 
 bool tug_try_am_async(tug_context *context, const struct tug_am_params *params) {

@@ -14,6 +14,7 @@
 #include "llcl/llcl.h"
 #include "node/arena.h"
 #include "node/team.h"
+#include "rma/remote_card.h"
 #include "rma/remote_owed.h"
 #include "rma/spare.h"
 #include "rma/window.h"
@@ -110,6 +111,7 @@ static struct tug_domain *domain_make(struct tug_team *team) {
     tug_context_set_internal(domain->context);
     domain->everything = tug_context_everything(domain->context);
     domain->team = team;
+    domain->cards = tug_context_open_to_cards(domain->context);
     tug_remote_serve(domain);
     pthread_mutex_lock(&domains_lock);
     domain->next = domains;
@@ -382,6 +384,7 @@ static void announce(struct tug_remote *remote) {
 
 /* It is a window. */
 static void begin(struct tug_remote *remote) {
+    tug_card_begin(remote);
     if (remote->block == NULL && remote->team->node_most > 1)
         remote->ordered = false; /* data follow a node's packets, and answers are read late */
     tug_team_hold(remote->team);

@@ -21,6 +21,9 @@
  *
  * A derived datatype at the target never travels. The origin walks it and sends runs (datatype.h).
  *
+ * Where every rank has a node of its own, and a card that knows its memory, cards do accumulates of
+ * 8-byte integers until a rank needs one that they cannot do (remote_card.h).
+ *
  * Completion: operations end in any order (what is mapped at once, large blocks late), so a flush
  * cannot just count. Each target has two *generations*; an operation belongs to the one that is
  * open when it starts. A flush closes it, opens the other, and waits until all of the closed one
@@ -36,6 +39,7 @@
  *   remote_ways.c   ... what all of them begin and end with
  *   remote_combine.c  ... or, next to a target that computes, are done at once
  *                     (llcl/vector.h: or with the next flush)
+ *   remote_card.c   ... or by the cards
  *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
  *   remote_attach.c dynamic windows: what is attached, and who knows of it (book.h)
  *   remote_sync.c   what epochs wait for
@@ -80,6 +84,7 @@ struct tug_domain {
     tug_context *context;
     tug_registration *everything; /* all memory of this process, see llcl.h */
     struct tug_team *team;        /* the team that the domain was made for */
+    bool cards;                   /* have atomics; the same on all */
     struct tug_domain *next;
     struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by their numbers here */
 };
@@ -134,8 +139,11 @@ struct tug_remote_state {
     _Atomic uint32_t completes;    /* access epochs to this rank that it has ended */
     uint32_t completes_used;       /* how many of those this rank has waited for */
     struct tug_lock_entry entry;   /* its lock on our memory */
-    struct tug_owed owed;          /* our lock on its memory */
-    struct tug_book books[];       /* dynamic windows: TUG_BOOKS, of what the rank has attached */
+    _Atomic bool card_met;         /* its card has done an atomic of ours */
+    bool card_asks;          /* its call is to be answered (TUG_CALL_CARD); holder only, as: */
+    uint32_t card_tag;       /* the call's */
+    struct tug_owed owed;    /* our lock on its memory */
+    struct tug_book books[]; /* dynamic windows: TUG_BOOKS, of what the rank has attached */
 };
 
 enum tug_books {
@@ -154,6 +162,25 @@ struct tug_remote_target {
     uint8_t shortcut;                       /* the shortcut to its memory, enum tug_shortcut */
     bool near;                              /* it has its part of `sync` in memory of this node */
     struct tug_remote_state *_Atomic state; /* NULL: not used so far */
+};
+
+/* Do cards do a window's accumulates of 8-byte integers? See remote_card.h. */
+enum tug_card_state {
+    TUG_CARD_NOT_YET, /* this rank is making the window */
+    TUG_CARD_OPEN,    /* perhaps: some rank may have closed it */
+    TUG_CARD_GONE,    /* no, and no rank has one out */
+};
+#define TUG_CARD_CLOSED (UINT64_C(1) << 63)
+#define TUG_CARD_BELOW 2 /* ranks that a rank asks */
+
+struct tug_card {
+    _Atomic uint8_t state; /* enum tug_card_state */
+    _Atomic uint64_t out;  /* this rank's atomics that are out; TUG_CARD_CLOSED: it begins none */
+    /* Holder only: */
+    bool asks;      /* the ranks below have been asked, and none of them has failed */
+    uint32_t below; /* those of them that have not answered */
+    uint64_t told;  /* the worst answer */
+    uint64_t answers[TUG_CARD_BELOW];
 };
 
 struct tug_remote {
@@ -176,6 +203,7 @@ struct tug_remote {
     int nranks, rank;
     unsigned char *base;
     MPI_Aint size;
+    struct tug_card card;
     struct tug_attachments *attachments; /* dynamic windows: what this rank has attached */
     struct tug_counter struck;  /* ranks told to forget a detached region that have done so */
     _Atomic uint64_t to_strike; /* ranks told to forget a detached region */
@@ -290,7 +318,13 @@ enum tug_remote_message {
     TUG_MESSAGE_DETACHED
 };
 enum tug_remote_long { TUG_LONG_ACCUMULATE };
-enum tug_remote_call { TUG_CALL_FETCH, TUG_CALL_COMPARE, TUG_CALL_LOCK, TUG_CALL_REGION };
+enum tug_remote_call {
+    TUG_CALL_FETCH,
+    TUG_CALL_COMPARE,
+    TUG_CALL_LOCK,
+    TUG_CALL_REGION,
+    TUG_CALL_CARD /* cards do no more accumulates (remote_card.h) */
+};
 
 /* Makes the context call the handlers. */
 void tug_remote_serve(struct tug_domain *domain);

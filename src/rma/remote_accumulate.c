@@ -14,6 +14,7 @@
 #include "host/handles.h"
 #include "host/host.h"
 #include "llcl/llcl.h"
+#include "rma/remote_card.h"
 #include "rma/remote_owed.h"
 #include "rma/remote_ways.h"
 
@@ -56,34 +57,52 @@ static inline void send_message(const struct tug_ways *ways, const void *payload
     tug_peer_message(&message);
 }
 
-/* answer: where what is fetched goes, by way of the pairs if there are any. */
+static const struct tug_callback nothing;
+
+/* A copy that is freed when it has been sent. NULL: no memory. */
+static const void *copy_payload(const void *payload, size_t bytes, struct tug_callback *on_local) {
+    void *copy = malloc(bytes);
+    *on_local = (struct tug_callback){free_payload, copy};
+    return copy != NULL ? memcpy(copy, payload, bytes) : NULL;
+}
+
+/* answer: where what is fetched goes, by way of the pairs if there are any. A payload without
+ * on_local is copied. */
 static inline void send_call(const struct tug_ways *ways, unsigned id, const void *payload,
                              size_t bytes, void *answer, size_t answer_bytes,
                              struct tug_callback on_local, struct tug_pairs *pairs) {
     const bool alone = tug_peer_is_free(&ways->state->peer);
     const struct tug_callback end = tug_ways_next_part(ways);
-    const struct tug_call_params call = {
-        .dest_proc = ways->target->process,
-        .handler = id,
-        .payload = payload,
-        .size_in_bytes = bytes,
-        .answer = pairs != NULL ? pairs->data : answer,
-        .answer_in_bytes = answer_bytes,
-        .on_local = on_local,
-        .on_complete = pairs != NULL ? tug_pairs_deliver_then(pairs, end) : end};
-    if (!alone || !tug_peer_call_alone(&ways->state->peer, &call))
+    struct tug_call_params call = {.dest_proc = ways->target->process,
+                                   .handler = id,
+                                   .payload = payload,
+                                   .size_in_bytes = bytes,
+                                   .answer = pairs != NULL ? pairs->data : answer,
+                                   .answer_in_bytes = answer_bytes,
+                                   .on_local = on_local,
+                                   .on_complete =
+                                       pairs != NULL ? tug_pairs_deliver_then(pairs, end) : end};
+    if (alone && tug_peer_call_alone(&ways->state->peer, &call)) {
+        if (on_local.f != NULL)
+            on_local.f(on_local.d, 0);
+        return;
+    }
+    if (bytes > TUG_COPIED_MOST && on_local.f == NULL &&
+        (call.payload = copy_payload(payload, bytes, &call.on_local)) == NULL)
+        call.on_complete.f(call.on_complete.d, TUG_ERR_NO_MEMORY);
+    else
         TUG_REMOTE_TRY(ways->context, tug_try_call_async(ways->context, &call));
-    else if (on_local.f != NULL)
-        on_local.f(on_local.d, 0);
 }
 
-/* The head and up to 8 bytes: copied by the call. */
+/* The head and up to 8 bytes: copied by the call. And as many to compare with. */
 struct short_payload {
     struct tug_remote_head head;
     unsigned char data[8];
 };
-
-static const struct tug_callback nothing;
+struct compare_payload {
+    struct short_payload element;
+    unsigned char data[8];
+};
 
 /* ---- accumulates ---- */
 
@@ -244,13 +263,19 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
         return error;
     if (!tug_operand_fits(&data, origin, result))
         return MPI_ERR_TRUNCATE;
-    if (are_together(&data, origin, result) &&
-        tug_remote_combine(
-            &(struct tug_remote_combination){
-                ways.remote, ways.rank, ways.offset, data.bytes / elements.size, elements.size,
-                elements.reduce, origin != NULL ? origin->address : NULL,
-                result != NULL ? result->address : NULL, NULL, o->request != NULL},
-            &error)) {
+    const struct tug_remote_combination all = {
+        .remote = ways.remote,
+        .rank = ways.rank,
+        .offset = ways.offset,
+        .n = are_together(&data, origin, result) ? data.bytes / elements.size : 0,
+        .element = elements.size,
+        .reduce = elements.reduce,
+        .origin = origin != NULL ? origin->address : NULL,
+        .result = result != NULL ? result->address : NULL,
+        .now = o->request != NULL};
+    if (data.bytes > 0 && tug_card_combine(o, elements.type, &ways, &all, &error))
+        return error;
+    if (all.n > 0 && tug_remote_combine(&all, &error)) {
         if (error != MPI_SUCCESS || o->request == NULL)
             return error;
         tug_context_pass(ways.context);
@@ -295,6 +320,22 @@ static inline int write_short(const struct tug_rma *o, struct tug_ways *ways,
     return MPI_SUCCESS;
 }
 
+/* The element that write_short() has found; result, compare: or NULL. */
+static inline struct tug_remote_combination one_of(const struct tug_rma *o,
+                                                   const struct tug_ways *ways, size_t bytes,
+                                                   tug_reduction reduce, void *result,
+                                                   const void *compare) {
+    return (struct tug_remote_combination){.remote = ways->remote,
+                                           .rank = ways->rank,
+                                           .offset = ways->offset,
+                                           .n = 1,
+                                           .element = bytes,
+                                           .reduce = reduce,
+                                           .origin = o->op != MPI_NO_OP ? o->origin : NULL,
+                                           .result = result,
+                                           .compare = compare};
+}
+
 static inline int accumulate_one(const struct tug_rma *o) {
     struct tug_ways ways;
     struct short_payload payload = {0};
@@ -305,11 +346,9 @@ static inline int accumulate_one(const struct tug_rma *o) {
     int error = write_short(o, &ways, &payload, &bytes);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    if (tug_remote_may_combine(ways.target, ways.state) &&
-        tug_remote_combine(&(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1,
-                                                            bytes, reduce, o->origin, NULL, NULL,
-                                                            false},
-                           &error))
+    const struct tug_remote_combination one = one_of(o, &ways, bytes, reduce, NULL, NULL);
+    if (tug_card_combine(o, o->origin_type, &ways, &one, &error) ||
+        (tug_remote_may_combine(ways.target, ways.state) && tug_remote_combine(&one, &error)))
         return error;
     tug_peer_settle(&ways.state->peer);
     if (ways.rank == ways.remote->rank && ways.remote->attachments == NULL)
@@ -335,10 +374,31 @@ int tug_remote_get_accumulate(const struct tug_rma *o) {
 
 /* ---- one element ---- */
 
-int tug_remote_fetch_and_op(const struct tug_rma *o) {
+/* Of at most 8 bytes; compare: or NULL. */
+static int fetch_one(const struct tug_rma *o, tug_reduction reduce, const void *compare) {
     struct tug_ways ways;
-    struct short_payload payload;
-    size_t bytes;
+    struct compare_payload payload;
+    size_t bytes, sent = sizeof(payload.element.head);
+    int error = write_short(o, &ways, &payload.element, &bytes);
+    if (error != MPI_SUCCESS)
+        return error;
+    const struct tug_remote_combination one = one_of(o, &ways, bytes, reduce, o->result, compare);
+    if (tug_card_combine(o, o->origin_type, &ways, &one, &error) ||
+        tug_remote_combine(&one, &error))
+        return error;
+    sent += o->op != MPI_NO_OP ? bytes : 0;
+    if (compare != NULL) {
+        memcpy((unsigned char *)&payload + sent, compare, bytes);
+        sent += bytes;
+    }
+    tug_peer_settle(&ways.state->peer);
+    send_call(&ways, compare != NULL ? TUG_CALL_COMPARE : TUG_CALL_FETCH, &payload, sent, o->result,
+              bytes, nothing, NULL);
+    settle_again(&ways);
+    return MPI_SUCCESS;
+}
+
+int tug_remote_fetch_and_op(const struct tug_rma *o) {
     if (tug_is_owed(o) && tug_owed_fetch_and_op(o))
         return MPI_SUCCESS;
     tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
@@ -352,74 +412,18 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
         const struct tug_rma as_vector = tug_operand_as_vector(o);
         return tug_remote_get_accumulate(&as_vector);
     }
-    int error = write_short(o, &ways, &payload, &bytes);
-    if (error != MPI_SUCCESS ||
-        tug_remote_combine(&(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1,
-                                                            bytes, reduce,
-                                                            o->op == MPI_NO_OP ? NULL : o->origin,
-                                                            o->result, NULL, false},
-                           &error))
-        return error;
-    tug_peer_settle(&ways.state->peer);
-    send_call(&ways, TUG_CALL_FETCH, &payload,
-              sizeof(payload.head) + (o->op == MPI_NO_OP ? 0 : bytes), o->result, bytes, nothing,
-              NULL);
-    settle_again(&ways);
-    return MPI_SUCCESS;
-}
-
-/* By a call, whose payload is too long to be copied unless it goes by itself. */
-static void compare_and_swap(const struct tug_rma *o, const struct tug_ways *ways, size_t bytes) {
-    struct {
-        struct tug_remote_head head;
-        unsigned char data[2 * sizeof(uint64_t)];
-    } payload = {.head = head_of(ways, MPI_REPLACE, o->origin_type, 0, 1)};
-    memcpy(payload.data, o->origin, bytes);
-    memcpy(payload.data + bytes, o->compare, bytes);
-    const bool alone = tug_peer_is_free(&ways->state->peer);
-    struct tug_call_params call = {.dest_proc = ways->target->process,
-                                   .handler = TUG_CALL_COMPARE,
-                                   .payload = &payload,
-                                   .size_in_bytes = sizeof(payload.head) + 2 * bytes,
-                                   .answer = o->result,
-                                   .answer_in_bytes = bytes,
-                                   .on_complete = tug_ways_next_part(ways)};
-    if (alone && tug_peer_call_alone(&ways->state->peer, &call))
-        return;
-    void *copy = malloc(sizeof(payload));
-    if (copy == NULL) {
-        call.on_complete.f(call.on_complete.d, TUG_ERR_NO_MEMORY);
-        return;
-    }
-    call.payload = memcpy(copy, &payload, sizeof(payload));
-    call.on_local = (struct tug_callback){free_payload, copy};
-    TUG_REMOTE_TRY(ways->context, tug_try_call_async(ways->context, &call));
+    return fetch_one(o, reduce, NULL);
 }
 
 int tug_remote_compare_and_swap(const struct tug_rma *o) {
-    struct tug_data data;
-    struct tug_ways ways;
+    struct tug_rma swap = *o;
     if (tug_is_owed(o) && tug_owed_compare_and_swap(o))
         return MPI_SUCCESS;
-    if (!tug_reduction_compares(o->origin_type))
+    if (!tug_reduction_compares(o->origin_type) || !tug_type_is_basic(o->origin_type))
         return TUG_RMA_REFUSED;
     if (!tug_operand_has_buffers(o, true))
         return MPI_ERR_ARG;
     TUG_RETURN_IF_NOBODY(o);
-    if (!tug_operand_describe(&data, NULL, 1, o->origin_type, o))
-        return TUG_RMA_REFUSED;
-    int error = tug_ways_find(o, &data, &ways);
-    if (__builtin_expect(error == MPI_SUCCESS, 1))
-        error = tug_ways_check(&ways, 0, data.bytes);
-    if (error != MPI_SUCCESS ||
-        tug_remote_combine(
-            &(struct tug_remote_combination){ways.remote, ways.rank, ways.offset, 1, data.bytes,
-                                             tug_reduction_find(MPI_REPLACE, o->origin_type),
-                                             o->origin, o->result, o->compare, false},
-            &error))
-        return error;
-    tug_peer_settle(&ways.state->peer);
-    compare_and_swap(o, &ways, data.bytes);
-    settle_again(&ways);
-    return MPI_SUCCESS;
+    swap.op = MPI_REPLACE;
+    return fetch_one(&swap, tug_reduction_find(MPI_REPLACE, o->origin_type), o->compare);
 }

@@ -9,6 +9,7 @@
 #include "host/handles.h"
 #include "host/reduction.h"
 #include "rma/operand.h"
+#include "rma/remote_card.h"
 #include "rma/remote_ways.h"
 
 #define RECORDS_MOST (TUG_AM_MAX_PAYLOAD / sizeof(struct tug_remote_head))
@@ -281,6 +282,7 @@ static bool owe(const struct tug_rma *o, const struct record *record) {
     struct tug_remote *remote = o->window->remote;
     struct tug_remote_state *state = tug_remote_state_of(remote, o->target);
     if (state == NULL || operands > TUG_AM_MAX_PAYLOAD ||
+        (record->what >= TUG_OWED_ACCUMULATE && tug_card_concerns(remote, record->type)) ||
         (atomic_load(&state->contact) & TUG_CONTACT_SETTLED) || !locate(o, record->reach, &offset))
         return false;
     struct tug_remote_head head = {.window = (uint16_t)operands,

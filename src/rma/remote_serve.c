@@ -14,7 +14,7 @@
 #include "host/layout.h"
 #include "host/reduction.h"
 #include "llcl/llcl.h"
-#include "rma/remote.h"
+#include "rma/remote_card.h"
 #include "rma/remote_owed.h"
 
 #define ANSWER_MOST TUG_AM_MAX_PAYLOAD
@@ -490,6 +490,22 @@ static void on_unlock(tug_context *context, int source, const void *payload, siz
     grant(request.remote);
 }
 
+/* ---- cards ---- */
+
+static void on_card(tug_context *context, struct tug_caller caller, const void *payload,
+                    size_t bytes, void *domain) {
+    struct request request;
+    struct tug_remote_state *sender = NULL;
+    if (!read_head(domain, payload, bytes, &request) || !is_sender(&request, caller.process))
+        complain(caller.process);
+    else
+        sender = tug_remote_meet(request.remote, (int)request.head.type);
+    if (sender != NULL)
+        tug_card_asked(request.remote, sender, caller.tag);
+    else
+        tug_answer(context, caller, NULL, 0);
+}
+
 /* ---- notices ---- */
 
 /* Who waits for it learns that it will not come (await() in remote_sync.c). */
@@ -572,4 +588,5 @@ void tug_remote_serve(struct tug_domain *domain) {
     (void)tug_call_register(context, TUG_CALL_COMPARE, on_compare, domain);
     (void)tug_call_register(context, TUG_CALL_LOCK, on_lock, domain);
     (void)tug_call_register(context, TUG_CALL_REGION, on_region, domain);
+    (void)tug_call_register(context, TUG_CALL_CARD, on_card, domain);
 }

@@ -80,13 +80,16 @@ static int open_row(struct tug_fabric *fabric, unsigned number) {
     return 0;
 }
 
-/* May this row do atomics for all pairs? Cards and CPUs are not atomic to each other: the card's
- * only where nobody uses a CPU's. The same on all. */
-static bool has_atomics(const struct tug_fabric *fabric, unsigned number) {
+/* Has this row atomics, and may it do all of them? Cards and CPUs are not atomic to each other: the
+ * card's only where nobody uses a CPU's. The same on all. */
+static void learn_atomics(struct tug_fabric *fabric, unsigned number) {
     const struct tug_transport *row = tug_transports[number];
-    return row->atomics != NULL &&
-           tug_all_agree(fabric->comm, !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)) &&
-                                           row->atomics(fabric->states[number]));
+    if (row->atomics == NULL || !row->atomics(fabric->states[number]))
+        return;
+    fabric->card_atomics = true;
+    fabric->device_atomics =
+        tug_all_agree(fabric->comm, !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)));
+    fabric->open_to_atomics = fabric->device_atomics;
 }
 
 /* By messages of the host go those packets that nothing else carries, named or not, and those that
@@ -108,7 +111,7 @@ int tug_fabric_open(struct tug_fabric *fabric) {
         if (row->takes == NULL || fabric->states[i] == NULL)
             continue;
         fabric->takers[fabric->ntakers++] = (unsigned char)i;
-        fabric->device_atomics |= has_atomics(fabric, i);
+        learn_atomics(fabric, i);
     }
     return tug_packets_open(fabric);
 }

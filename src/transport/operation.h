@@ -94,6 +94,11 @@ static inline uint32_t tug_operation_port(const struct tug_operation *operation)
 #define TUG_SIGNAL_LATE 1u
 #define TUG_SIGNAL_AT_ONCE 2u
 
+/* `op` of a FETCH or COMPARE of 8 aligned bytes that only a card does: it adds (or compares), or it
+ * adds nothing and does not write to the word. Others have an enum tug_atomic_op there. */
+#define TUG_ATOMIC_BY_CARD 8u
+#define TUG_ATOMIC_LOADS 9u
+
 /* Does nobody wait for its end soon? */
 static inline bool tug_operation_is_late(const struct tug_operation *operation) {
     if (operation->kind == TUG_OPERATION_WRITE)

@@ -232,7 +232,9 @@ struct tug_fabric {
     unsigned ways;              /* enum tug_way bits: allowed and possible */
     bool to_be_carried;         /* while rows are opened: packets do not go to everybody by those
                                    before this one; the same on all */
+    bool card_atomics;          /* the cards of all processes have atomics; the same on all */
     bool device_atomics;        /* agreed: atomics of 8 bytes by the network card, for all pairs */
+    bool open_to_atomics;       /* memory that is registered is open to the cards' atomics */
 
     struct tug_operation *operations; /* [noperations] */
     uint32_t noperations;

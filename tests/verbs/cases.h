@@ -11,7 +11,7 @@
     CASE(kept_few) CASE(kept_in_use) CASE(kept_servers) CASE(kept_messages) CASE(kept_for_the_device) \
     CASE(data_write_sizes) CASE(data_read_sizes) CASE(data_carried) CASE(data_not_registered) \
     CASE(data_pieces) \
-    CASE(atomic_each) CASE(atomic_not_taken) CASE(atomic_contended) \
+    CASE(atomic_each) CASE(atomic_not_taken) CASE(atomic_contended) CASE(atomic_fenced) \
     CASE(chain_one_post) CASE(chain_counted) CASE(chain_waits) CASE(chain_off) CASE(chain_overflow) \
     CASE(chain_narrow_queue) CASE(chain_mixed) CASE(chain_joined) CASE(chain_from_callbacks) \
     CASE(chain_from_on_local) \

@@ -127,7 +127,7 @@ void atomic_each(void **state) {
     const uint64_t old = 0xf0f0123456789abcu, operand = 0xff00ff00ff00ff01u;
     const struct {
         enum tug_operation_kind kind;
-        enum tug_atomic_op op;
+        unsigned op;
         uint64_t compare, becomes;
     } cases[] = {
         {TUG_OPERATION_FETCH, TUG_ADD, 0, old + operand},
@@ -135,7 +135,10 @@ void atomic_each(void **state) {
         {TUG_OPERATION_FETCH, TUG_OR, 0, old | operand},
         {TUG_OPERATION_FETCH, TUG_XOR, 0, old ^ operand},
         {TUG_OPERATION_FETCH, TUG_SWAP, 0, operand},
+        {TUG_OPERATION_FETCH, TUG_ATOMIC_BY_CARD, 0, old + operand},
+        {TUG_OPERATION_FETCH, TUG_ATOMIC_LOADS, 0, old},
         {TUG_OPERATION_COMPARE, 0, old, operand},
+        {TUG_OPERATION_COMPARE, TUG_ATOMIC_BY_CARD, old, operand},
         {TUG_OPERATION_COMPARE, 0, old + 1, old},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -171,6 +174,8 @@ void atomic_not_taken(void **state) {
     operation.address = 64;
     ORIGIN->fabric.device_atomics = false;
     assert_false(tug_transport_verbs.takes(ORIGIN->view, &operation));
+    operation.op = TUG_ATOMIC_BY_CARD;
+    assert_true(tug_transport_verbs.takes(ORIGIN->view, &operation));
     operation.kind = TUG_OPERATION_AM;
     assert_false(tug_transport_verbs.takes(ORIGIN->view, &operation));
 }
@@ -197,4 +202,39 @@ void atomic_contended(void **state) {
     }
     assert_true(seen == UINT64_MAX);
     assert_memory_equal(theirs_memory, &(uint64_t){UINT64_MAX}, 8);
+}
+
+static int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+static char fences[9]; /* of each request: F, or a dot */
+static size_t nfences;
+
+static int note_fences(struct ibv_qp *qp, struct ibv_send_wr *first, struct ibv_send_wr **bad) {
+    for (const struct ibv_send_wr *request = first; request != NULL; request = request->next)
+        if (nfences < sizeof fences - 1)
+            fences[nfences++] = request->send_flags & IBV_SEND_FENCE ? 'F' : '.';
+    return post_send(qp, first, bad);
+}
+
+/* An atomic waits for the loads before it, which may be executed once more; nothing else waits. */
+void atomic_fenced(void **state) {
+    (void)state;
+    static const unsigned ops[] = {TUG_ATOMIC_BY_CARD, TUG_ATOMIC_BY_CARD, TUG_ATOMIC_LOADS,
+                                   TUG_ATOMIC_LOADS,   TUG_ATOMIC_BY_CARD, TUG_ATOMIC_BY_CARD};
+    struct ibv_context_ops *functions = &ORIGIN->verbs->device.context->ops;
+    struct fake_end ends[6];
+    run_one(TUG_OPERATION_WRITE, 0, 0, 8);
+    post_send = functions->post_send;
+    functions->post_send = note_fences;
+    memset(theirs_memory, 0, 8);
+    for (unsigned i = 0; i < 6; i++)
+        fake_post(ORIGIN, make_atomic(ORIGIN, TUG_OPERATION_FETCH, (uint8_t)ops[i], 1, 0, 0, mine,
+                                      64 + i * 8, &ends[i]));
+    assert_true(fake_finish(60));
+    functions->post_send = post_send;
+    assert_string_equal(fences, "....F.");
+    for (unsigned i = 0; i < 6; i++) {
+        const uint64_t adds_before = i < 2 ? i : i < 5 ? 2 : 3;
+        assert_done(&ends[i], 0);
+        assert_memory_equal(mine_memory + 64 + i * 8, &adds_before, 8);
+    }
 }

@@ -273,14 +273,14 @@ static struct ibv_mr *note_registered(struct ibv_pd *pd, void *memory, size_t by
     return real.reg_mr_iova(pd, memory, bytes, at, access);
 }
 
-/* Memory is open to the card's atomics where the context's atomics go by the card. */
+/* Memory is open to the card's atomics where the context has some. */
 void ports_atomics(void **state) {
     (void)state;
     unsigned char memory[64];
     real = tug_ibv;
     tug_ibv.reg_mr_iova = note_registered;
     for (unsigned i = 0; i < 2; i++) {
-        ORIGIN->fabric.device_atomics = i == 0;
+        ORIGIN->fabric.open_to_atomics = i == 0;
         fake_deregister(ORIGIN, fake_register(ORIGIN, memory, sizeof memory));
         assert_int_equal((registered & IBV_ACCESS_REMOTE_ATOMIC) != 0, i == 0);
         assert_true(registered & IBV_ACCESS_REMOTE_WRITE);

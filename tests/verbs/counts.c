@@ -36,7 +36,8 @@ struct row {
 };
 
 static struct kind_win w;
-static char *buffer; /* the origin's, as large as a window */
+static bool given_up; /* the window's accumulates are not the cards' any more */
+static char *buffer;  /* the origin's, as large as a window */
 static MPI_Group other;
 
 /* ---- counting ---- */
@@ -234,16 +235,16 @@ static void run_epoch(const struct row *row, struct tally *tally) {
 
 /* ---- bars ---- */
 
-/* A put or get takes one request of the card, whatever its local memory and length. In FLUSH no
- * packets go; all operations shorter than LONG share one doorbell and one completion, and each
- * longer one may have its own. In FENCE and PSCW the number of packets does not depend on the
+/* A put, get or fetch_and_op takes one request of the card, whatever its local memory and length; a
+ * fetch_and_op none once the window has given the cards up, and those of an epoch share packets. In
+ * FLUSH no packets go; all operations shorter than LONG share one doorbell and one completion, and
+ * each longer one may have its own. In FENCE and PSCW the number of packets does not depend on the
  * number of operations. The offload thread may post part of a batch early in some epochs, so
- * doorbells and completions are checked in the epoch that has fewest. LOCK and FETCH_AND_OP are not
- * checked. */
+ * doorbells and completions are checked in the epoch that has fewest. LOCK is not checked. */
 enum { LONG = 16384, IN_LINE = 220, MESSAGES_MOST = 6 };
 
 static bool is_held(const struct row *row) {
-    return row->operation != FETCH_AND_OP && row->sync != LOCK;
+    return row->sync != LOCK && !given_up;
 }
 
 /* Does the library keep the registrations of a row's buffer? It does if the buffer is smaller than
@@ -258,10 +259,13 @@ static void hold_bars(const struct row *row, const struct tally *tally) {
     const struct fake_card_counts *card = &tally->sum.card, *least = &tally->least.card;
     const bool put = row->operation == PUT;
     const uint64_t n = (uint64_t)row->n, all = n * COUNTED, calls = row->size < LONG ? 1 : n;
+    CHECK(card->requests[FAKE_FETCH_AND_ADD] ==
+              (row->operation == FETCH_AND_OP && !given_up ? all : 0),
+          "FETCH_AND_ADD");
     if (!is_held(row))
         return;
     CHECK(card->requests[FAKE_WRITE] == (put ? all : 0), "WRITE");
-    CHECK(card->requests[FAKE_READ] == (put ? 0 : all), "READ");
+    CHECK(card->requests[FAKE_READ] == (row->operation == GET ? all : 0), "READ");
     CHECK(card->in_line[FAKE_WRITE] == (put && row->size <= IN_LINE ? all : 0), "in line");
     CHECK(card->registrations == 0 || !are_kept(row), "memory is registered again");
     CHECK(card->requests[FAKE_SEND] <= MESSAGES_MOST * COUNTED, "%llu SEND",
@@ -311,6 +315,17 @@ static void run_row(const struct row *row) {
     }
 }
 
+/* More elements than the cards take. */
+static void give_up(void) {
+    static const int64_t zeros[17];
+    MUST(MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, w.win));
+    if (w.rank == 0)
+        MUST(MPI_Accumulate(zeros, 17, MPI_INT64_T, 1, kind_disp(&w, 1, 0), 17, MPI_INT64_T,
+                            MPI_SUM, w.win));
+    MUST(MPI_Win_unlock(1, w.win));
+    given_up = true;
+}
+
 static void run_kind(enum operation operation, enum kind kind, size_t most) {
     static const size_t sizes[] = {8, 4096, PIECE_MOST};
     static const int numbers[] = {1, 16, PIECES_MOST};
@@ -319,6 +334,11 @@ static void run_kind(enum operation operation, enum kind kind, size_t most) {
         for (int n = 0; n < 3; n++)
             for (int sync = 0; sync < NSYNCS && sizes[s] * (size_t)numbers[n] <= most; sync++)
                 run_row(&(struct row){operation, (enum sync)sync, sizes[s], numbers[n]});
+    if (operation == FETCH_AND_OP) {
+        give_up();
+        run_row(&(struct row){FETCH_AND_OP, FLUSH, 8, PIECES_MOST});
+        given_up = false;
+    }
     kind_close(&w);
 }
 

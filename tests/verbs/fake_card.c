@@ -38,6 +38,7 @@ static bool set_up(void) {
     pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     pthread_mutex_init(&card->lock, &attributes);
+    pthread_mutex_init(&card->reports, &attributes);
     pthread_mutexattr_destroy(&attributes);
     card->heap = (sizeof *card + 4095) / 4096 * 4096;
     card->ready = READY;
@@ -74,12 +75,16 @@ static bool map_memory(void) {
     return card != NULL && set_up();
 }
 
-void card_lock(void) {
-    const int error = pthread_mutex_lock(&card->lock);
+void card_lock_one(pthread_mutex_t *lock) {
+    const int error = pthread_mutex_lock(lock);
     if (error == EOWNERDEAD)
-        pthread_mutex_consistent(&card->lock);
+        pthread_mutex_consistent(lock);
     else if (error != 0)
         abort();
+}
+
+void card_lock(void) {
+    card_lock_one(&card->lock);
 }
 
 void card_unlock(void) {

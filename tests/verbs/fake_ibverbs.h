@@ -20,8 +20,8 @@
  * may have died: then a request to it ends as a card's does to which nobody answers.
  *
  * Threading: everything in the file is touched under card_lock(), which survives the death of its
- * holder, unless it says otherwise. Entries are changed in an order that leaves at worst something
- * unused when the holder dies. */
+ * holder, unless it says otherwise. Completions are polled without it, under a lock of their own.
+ * Entries are changed in an order that leaves at worst something unused when the holder dies. */
 #ifndef TUG_TEST_FAKE_IBVERBS_H
 #define TUG_TEST_FAKE_IBVERBS_H
 
@@ -132,6 +132,7 @@ struct card {
     uint64_t ready; /* the file is set up */
     uint64_t id;    /* random */
     pthread_mutex_t lock;
+    pthread_mutex_t reports;    /* of completions in queues, whether they are armed, pair->freed */
     uint32_t channels, pds;     /* numbers given so far */
     uint32_t waiting;           /* queue pairs with requests that wait for room */
     uint32_t top[CARD_TABLES];  /* of each table, where used entries end */
@@ -153,6 +154,10 @@ extern uint32_t card_self; /* this process's entry, once it has opened a device 
 bool card_join(void);
 void card_lock(void);
 void card_unlock(void);
+
+/* Of one of the two, taken in the order in which they stand: that of completions can be had while a
+ * card works. */
+void card_lock_one(pthread_mutex_t *lock);
 
 /* Memory of the file, not cleared. 0: none is left. */
 uint64_t card_take(uint64_t bytes);

@@ -264,27 +264,28 @@ int fake_poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *found) {
     /* acquire: pairs with the release in card_report */
     if (atomic_load_explicit(&queue->used, memory_order_acquire) == 0)
         return 0;
-    card_lock();
+    card_lock_one(&card->reports);
     for (; n < most && queue->used > 0; n++, queue->used--) {
         const struct card_completion *completion = completion_at(queue, queue->head++);
         found[n] = completion->wc;
         make_room(completion);
     }
     card_counts(card_self)->completions += (uint64_t)n;
-    card_unlock();
+    pthread_mutex_unlock(&card->reports);
     return n;
 }
 
 int fake_req_notify_cq(struct ibv_cq *cq, int solicited) {
     (void)solicited;
-    card_lock();
+    card_lock_one(&card->reports);
     card->queues[index_of(cq)].armed = true;
-    card_unlock();
+    pthread_mutex_unlock(&card->reports);
     return 0;
 }
 
 void card_report(uint32_t index, const struct card_completion *completion) {
     struct card_queue *queue = &card->queues[index];
+    card_lock_one(&card->reports);
     if (queue->used == queue->size) {
         fprintf(stderr, "a completion queue of process %d runs over\n",
                 (int)card->processes[queue->owner].pid);
@@ -296,17 +297,20 @@ void card_report(uint32_t index, const struct card_completion *completion) {
     if (queue->armed && queue->channel != 0)
         card_wake(queue);
     queue->armed = false;
+    pthread_mutex_unlock(&card->reports);
 }
 
 static void forget_completions(struct card_queue *queue, uint32_t number) {
-    const uint32_t used = queue->used;
     uint32_t kept = 0;
+    card_lock_one(&card->reports);
+    const uint32_t used = queue->used;
     for (uint32_t i = 0; i < used; i++) {
         const struct card_completion entry = *completion_at(queue, queue->head + i);
         if (entry.wc.qp_num != number)
             *completion_at(queue, queue->head + kept++) = entry;
     }
     queue->used = kept;
+    pthread_mutex_unlock(&card->reports);
 }
 
 /* ---- receives ---- */

@@ -1,7 +1,8 @@
 /* Work requests of the stand-in for libibverbs: carried out in order, at once, by the thread that
  * posts them. FAKE_CARD_LATE: by a thread of the stand-in, that many microseconds later at least,
  * so that memory which is used again too early is found; what waits there may also be carried out
- * when the receiver posts a receive.
+ * when the receiver posts a receive. A moment passes there between an atomic's read and its write,
+ * so that a processor's update of the same word is found, which a card does not keep out.
  *
  * Checked as a card does: the state of both ends, where the path leads, keys, ranges, rights,
  * protection domains, lengths, and the room in the queues. A request that may not be ends in an
@@ -160,6 +161,11 @@ static enum ibv_wc_status do_send(const struct card_pair *pair, const struct car
     return status;
 }
 
+static long late_us(void) {
+    const char *text = getenv("FAKE_CARD_LATE");
+    return text != NULL ? atol(text) : 0;
+}
+
 static enum ibv_wc_status do_atomic(const struct card_pair *pair,
                                     const struct card_request *request,
                                     const struct card_memory *local,
@@ -169,6 +175,8 @@ static enum ibv_wc_status do_atomic(const struct card_pair *pair,
     const struct card_memory becomes = {card_self, 1, 8, {{&value, 8}}};
     int error = card_copy(&was, remote);
     value = found;
+    if (late_us() > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
     if (request->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
         value += request->compare_add;
     else if (found == request->compare_add)
@@ -334,11 +342,6 @@ static void begin_to_look(void) {
 }
 
 static sem_t posted; /* since the thread has looked */
-
-static long late_us(void) {
-    const char *text = getenv("FAKE_CARD_LATE");
-    return text != NULL ? atol(text) : 0;
-}
 
 /* Until something is posted, or, if requests wait for their receivers, for a moment. */
 static void wait_for_work(bool waits) {

@@ -42,7 +42,7 @@ static void refused(const struct tug_verbs_device *device, size_t bytes, int err
 /* What peers may do with it. */
 static int access_of(const struct tug_fabric *fabric) {
     return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-           (fabric->device_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+           (fabric->open_to_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
 
 /* One rail after the other, until one refuses. False: the first has. */

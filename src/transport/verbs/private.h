@@ -385,6 +385,7 @@ struct tug_verbs_pair {
                         received: one of the two has forgotten the pair */
     uint8_t failed;  /* so many senders in a row failed, and this one has done nothing yet */
     bool urgent;     /* a large operation or a message is among those that wait */
+    bool has_loaded; /* the last atomic only loaded (TUG_ATOMIC_LOADS) */
     bool told;       /* the peer has been told to close its sender if it is idle */
     uint32_t psn, server_psn;
     uint32_t most_inline;

@@ -56,6 +56,12 @@ static bool is_atomic(const struct tug_operation *operation) {
     return operation->kind == TUG_OPERATION_FETCH || operation->kind == TUG_OPERATION_COMPARE;
 }
 
+/* One that the device does not have. */
+static bool is_tried(const struct tug_operation *operation) {
+    return operation->kind == TUG_OPERATION_FETCH && operation->op != TUG_ADD &&
+           operation->op < TUG_ATOMIC_BY_CARD;
+}
+
 /* Has its signal been posted, too? */
 static bool is_ahead(const struct tug_operation *operation) {
     return operation->kind == TUG_OPERATION_WRITE && (operation->op & TUG_WRITE_AHEAD);
@@ -237,22 +243,33 @@ static uint64_t applied(const struct tug_operation *operation, uint64_t value) {
     }
 }
 
-static void fill_atomic(uint32_t lkey, struct tug_operation *operation, struct ibv_send_wr *request,
-                        struct ibv_sge *piece) {
+/* A read that the network has lost is executed again, perhaps behind the atomic that follows it,
+ * unless that waits for it (fence). */
+static void fill_atomic(struct tug_verbs_pair *pair, uint32_t lkey, struct tug_operation *operation,
+                        struct ibv_send_wr *request, struct ibv_sge *piece) {
+    const bool loads = operation->op == TUG_ATOMIC_LOADS;
     *piece = (struct ibv_sge){(uint64_t)(uintptr_t)result_of(operation), 8, lkey};
+    operation->left = 0;
+    request->send_flags = pair->has_loaded && !loads ? IBV_SEND_FENCE : 0;
+    pair->has_loaded = loads;
+    if (loads) {
+        request->opcode = IBV_WR_RDMA_READ;
+        request->wr.rdma.remote_addr = operation->address;
+        request->wr.rdma.rkey = operation->rkey;
+        return;
+    }
     request->wr.atomic.remote_addr = operation->address;
     request->wr.atomic.rkey = operation->rkey;
     request->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
     request->wr.atomic.compare_add = operation->compare;
     if (operation->kind == TUG_OPERATION_COMPARE) {
         request->wr.atomic.swap = operation->operand;
-    } else if (operation->op == TUG_ADD) {
+    } else if (is_tried(operation)) {
+        request->wr.atomic.swap = applied(operation, operation->compare);
+    } else {
         request->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
         request->wr.atomic.compare_add = operation->operand;
-    } else {
-        request->wr.atomic.swap = applied(operation, operation->compare);
     }
-    operation->left = 0;
 }
 
 /* The data are copied into the request when it is posted. */
@@ -270,7 +287,7 @@ static void locate(const struct tug_verbs *verbs, const struct tug_registration 
 }
 
 /* Fills a request with the operation's next piece. */
-static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair, uint32_t number,
+static void fill(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t number,
                  struct ibv_send_wr *request, struct ibv_sge *piece) {
     struct tug_operation *operation = tug_verbs_operation(verbs, number);
     const uint32_t lkey = tug_verbs_view_of(verbs, number)->operations_mr->lkey;
@@ -278,7 +295,7 @@ static void fill(struct tug_verbs *verbs, const struct tug_verbs_pair *pair, uin
     request->num_sge = 1;
     request->send_flags = 0;
     if (is_atomic(operation)) {
-        fill_atomic(lkey, operation, request, piece);
+        fill_atomic(pair, lkey, operation, request, piece);
         return;
     }
     const uint64_t done = operation->bytes - operation->left;
@@ -528,8 +545,7 @@ static void succeeded(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint
     if (is_atomic(operation)) {
         uint64_t found;
         memcpy(&found, result_of(operation), 8);
-        if (operation->kind == TUG_OPERATION_FETCH && operation->op != TUG_ADD &&
-            found != operation->compare) {
+        if (is_tried(operation) && found != operation->compare) {
             operation->compare = found;
             append(verbs, pair, number);
             return;

@@ -249,8 +249,8 @@ static bool verbs_takes(void *state, const struct tug_operation *operation) {
         return operation->bytes > 0 || !view->carries;
     case TUG_OPERATION_FETCH:
     case TUG_OPERATION_COMPARE: /* 4 bytes: see queue.c */
-        return view->wire.fabric->device_atomics && operation->bytes == 8 &&
-               operation->address % 8 == 0;
+        return (view->wire.fabric->device_atomics || operation->op >= TUG_ATOMIC_BY_CARD) &&
+               operation->bytes == 8 && operation->address % 8 == 0;
     default:
         return false;
     }

@@ -120,6 +120,8 @@ tug_mpi_test(rma_packets RANKS 2 NODES tcp WAYS host tug off)
 tug_mpi_test(rma_flush_threads RANKS 1 2 3 WAYS host tug native packet)
 tug_mpi_test(rma_flush_threads RANKS 2 3 NODES emulated WAYS host tug packet)
 tug_mpi_test(rma_flush_threads RANKS 2 WAYS off)
+tug_mpi_test(rma_mixed RANKS 1 2 4)
+tug_mpi_test(rma_mixed RANKS 2 3 NODES emulated WAYS host tug packet)
 
 # The host alone is right only without the registration cache of UCX (see win_unaligned).
 tug_mpi_test(rma_overlap WAYS tug native packet)
