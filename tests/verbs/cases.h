@@ -7,7 +7,7 @@
     CASE(device_opens) CASE(device_named) \
     CASE(pair_first_use) CASE(pair_both_at_once) CASE(pair_self) CASE(pair_foreign_messages) \
     CASE(shared_by_contexts) CASE(shared_met_at_once) CASE(shared_ends) CASE(shared_errors) CASE(shared_asks) \
-    CASE(shared_messages) \
+    CASE(shared_messages) CASE(shared_moves) \
     CASE(kept_few) CASE(kept_in_use) CASE(kept_servers) CASE(kept_messages) CASE(kept_for_the_device) \
     CASE(data_write_sizes) CASE(data_read_sizes) CASE(data_carried) CASE(data_not_registered) \
     CASE(data_pieces) \

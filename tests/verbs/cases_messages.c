@@ -465,26 +465,61 @@ static bool send_second(struct fake *fake, struct side *side) {
     return sent;
 }
 
+static struct tug_buffer *handed_back;
+
+static void moves_second(void *receiver, uint32_t peer, uint32_t taken, struct tug_buffer *back) {
+    struct side *side = receiver;
+    assert_int_equal(peer, 1);
+    assert_int_equal(taken, side->came);
+    handed_back = back;
+}
+
+static uint32_t yields_second(void *receiver, uint32_t peer) {
+    assert_int_equal(peer, 0);
+    return ((struct side *)receiver)->came;
+}
+
+static void moves(void *receiver, uint32_t peer, uint32_t taken, struct tug_buffer *back) {
+    (void)receiver;
+    assert_int_equal(peer, 1);
+    assert_int_equal(taken, 0);
+    assert_null(back);
+}
+
+static uint32_t yields(void *receiver, uint32_t peer) {
+    (void)receiver;
+    assert_int_equal(peer, 0);
+    return 0;
+}
+
+/* Two contexts with packets, of which the second has met its peer. */
+static void open_second(struct side *second, struct fake **origin, struct fake **target) {
+    open_with_messages();
+    meet();
+    fake_carries = true;
+    *origin = fake_add(1, 0), *target = fake_add(1, 1);
+    fake_carries = false;
+    struct tug_wire *wires[] = {&(*origin)->view->wire, &(*target)->view->wire};
+    for (int i = 0; i < 2; i++) {
+        wires[i]->receiver = second;
+        wires[i]->receive = receive_second;
+        wires[i]->settled = settled_second;
+        wires[i]->ended = ended_second;
+        wires[i]->moves = moves_second;
+        wires[i]->yields = yields_second;
+    }
+    assert_false(tug_verbs_meet(wires[0], 1)); /* it does not know yet who that is */
+    assert_false(send_second(*origin, second));
+    while (second->leads == 0)
+        fake_round();
+}
+
 /* Packets of two contexts go by one connection, each to its own. */
 void shared_messages(void **state) {
     (void)state;
     struct side second = {0};
-    open_with_messages();
-    meet();
-    fake_carries = true;
-    struct fake *origin = fake_add(1, 0), *target = fake_add(1, 1);
-    fake_carries = false;
-    struct tug_wire *wires[] = {&origin->view->wire, &target->view->wire};
-    for (int i = 0; i < 2; i++) {
-        wires[i]->receiver = &second;
-        wires[i]->receive = receive_second;
-        wires[i]->settled = settled_second;
-        wires[i]->ended = ended_second;
-    }
-    assert_false(tug_verbs_meet(wires[0], 1)); /* it does not know yet who that is */
-    assert_false(send_second(origin, &second));
-    while (second.leads == 0)
-        fake_round();
+    struct fake *origin, *target;
+    open_second(&second, &origin, &target);
     assert_int_equal(ORIGIN->verbs->nsenders, 1);
     for (unsigned i = 0; i < 200; i++) {
         send_messages(ORIGIN, i % 3);
@@ -495,4 +530,38 @@ void shared_messages(void **state) {
     assert_int_equal(second.came, second.sent);
     assert_int_equal(second.came, 150);
     assert_int_equal(ORIGIN->verbs->nsenders, 1);
+}
+
+/* The device is lost. Packets of a context that the peer does not poll at the moment move, too, and
+ * nobody waits until it does: the other context's messages say so. */
+void shared_moves(void **state) {
+    (void)state;
+    struct side second = {0};
+    struct fake *origin, *target;
+    struct fake_end end;
+    open_second(&second, &origin, &target);
+    while (!send_second(origin, &second))
+        fake_round();
+    while (second.came < second.sent)
+        fake_round();
+    for (int i = 0; i < 2; i++) {
+        fakes[i].view->wire.moves = moves;
+        fakes[i].view->wire.yields = yields;
+    }
+    origin->fabric.with_jobs = target->fabric.with_jobs = true;
+    origin->deaf = target->deaf = true;
+    break_queue_pair(ORIGIN->verbs->pairs[0]->sender);
+    assert_true(send_second(origin, &second)); /* which does not arrive */
+    atomic_store(&ORIGIN->verbs->device_lost, true);
+    fake_post(ORIGIN, fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 0, NULL, 0, 8, &end));
+    assert_true(fake_finish(20));
+    assert_done(&end, 0);
+    assert_int_equal(ORIGIN->passed, 1);
+    while (handed_back == NULL)
+        assert_true(fake_round() || handed_back != NULL);
+    assert_null(handed_back->next);
+    assert_int_equal(second.came, 1);
+    tug_pool_give(&origin->view->wire.pool, handed_back);
+    handed_back = NULL;
+    ORIGIN->passed = 0;
 }

@@ -13,7 +13,7 @@
 #include "transport/verbs/private.h"
 
 #define MAGIC 0x54
-#define VERSION 6
+#define VERSION 7
 /* So often a request is sent again, then the connection has failed. (Seven would mean for ever on
  * Soft-RoCE.) */
 #define ACK_RETRIES 6
@@ -42,9 +42,12 @@ struct hello {
     uint8_t reads; /* in an ASK: wanted at most; in an ANSWER: granted */
     uint8_t gid[16];
     uint32_t anew; /* in an ASK: 1: the sender is the first one of its pair */
+    uint32_t rank; /* in a MOVE and a MOVED: of the process that says it, in that context */
+    uint32_t unused;
+    uint64_t context; /* the same: whose packets move */
 };
 
-_Static_assert(sizeof(struct hello) == 56, "no holes");
+_Static_assert(sizeof(struct hello) == 72, "no holes");
 _Static_assert(sizeof(struct hello) <= TUG_CONTROL_MAX, "fits a control message");
 
 /* ---- the table ---- */
@@ -300,6 +303,16 @@ static bool say_only(const struct tug_verbs_contact *contact, enum kind kind, ui
     return say(contact, &hello);
 }
 
+/* Says it of the packets of the contact's context. The peer may poll that context only while it
+ * runs jobs of its own: another context of the two processes takes the message, if there is one. */
+static bool say_of_packets(const struct tug_verbs_contact *contact, struct hello *hello) {
+    const struct tug_fabric *fabric = contact->view->wire.fabric;
+    const struct tug_verbs_contact *by = tug_verbs_contact_open(contact->pair);
+    hello->context = fabric->id;
+    hello->rank = fabric->rank;
+    return say(by != NULL && contact->view->verbs->rail == 0 ? by : contact, hello);
+}
+
 /* ---- closing what is least used ---- */
 
 /* Nothing is under way to the peer, nor waits, nor is about to. */
@@ -479,7 +492,8 @@ static void ask_to_move(struct tug_verbs *verbs, struct tug_verbs_contact *conta
     struct tug_verbs_pair *pair = contact->pair;
     if (pair->number == 0) /* it has had no sender since it was forgotten */
         pair->number = ++verbs->numbers;
-    contact->moving = say_only(contact, MOVE, pair->number);
+    struct hello move = hello_of(verbs, MOVE, pair->number, NULL, 0);
+    contact->moving = say_of_packets(contact, &move);
     pair->moving += contact->moving;
 }
 
@@ -560,7 +574,7 @@ static void answer_move(struct tug_verbs *verbs, struct tug_verbs_contact *conta
     struct hello answer = hello_of(verbs, MOVED, contact->pair->served, NULL, 0);
     answer.last = last_taken(contact->pair);
     answer.first = wire->yields != NULL ? wire->yields(wire->receiver, contact->rank) : 0;
-    contact->yields = !say(contact, &answer) && !contact->gone;
+    contact->yields = !say_of_packets(contact, &answer) && !contact->gone;
     verbs->yields -= !contact->yields;
 }
 
@@ -706,12 +720,28 @@ static void asked(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
         answer_ask(verbs, contact);
 }
 
+/* The view whose packets the message is about, and *peer, the rank there of the process that says
+ * it. NULL: that context has ended here. */
+static struct tug_verbs_view *view_of(struct tug_verbs_view *view, const struct hello *hello,
+                                      uint32_t *peer) {
+    view = view->rails[hello->rail];
+    if ((hello->kind != MOVE && hello->kind != MOVED) || hello->context == view->wire.fabric->id)
+        return view;
+    view = tug_table_find(&view->verbs->turns.wires, hello->context);
+    if (view == NULL || hello->rank >= view->wire.fabric->nranks)
+        return NULL;
+    *peer = hello->rank;
+    return view;
+}
+
 void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,
                             size_t bytes) {
     struct hello hello;
     if (!is_hello(view, peer, data, bytes, &hello))
         return;
-    view = view->rails[hello.rail];
+    view = view_of(view, &hello, &peer);
+    if (view == NULL)
+        return;
     struct tug_verbs *verbs = view->verbs;
     struct tug_verbs_contact *contact = tug_verbs_contact_of(view, peer);
     if (contact == NULL || !tug_verbs_contact_is(contact, hello.id)) {
