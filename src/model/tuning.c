@@ -51,19 +51,21 @@ static const struct field {
 #define COPY "copy"
 #define TRANSFER "transfer"
 
-/* What a number may be, by unit, and for people. */
+/* What a number may be, by unit, and for people. scale: of what the model has, a double; 0: see
+ * set_field(). */
 static const struct {
     double least, most;
     bool whole;
+    double scale;
     const char *range;
 } units[] = {
-    [MICROSECONDS] = {0, 1e9, false, "a time in microseconds, 0 to 1e9"},
-    [NANOSECONDS] = {0, 1e6, false, "a time in nanoseconds, 0 to 1e6"},
-    [GIGABYTES_PER_SECOND] = {1e-6, 1e6, false, "a bandwidth in GB/s, 1e-6 to 1e6"},
-    [RATIO] = {1, 1024, false, "a number, 1 to 1024"},
-    [COUNT] = {1, 1024, true, "a whole number, 1 to 1024"},
-    [BYTES] = {1024, 1073741824, true, "bytes, 1024 to 1073741824"},
-    [FLAG] = {0, 1, true, "0 or 1"},
+    [MICROSECONDS] = {0, 1e9, false, 1e-6, "a time in microseconds, 0 to 1e9"},
+    [NANOSECONDS] = {0, 1e6, false, 1e-9, "a time in nanoseconds, 0 to 1e6"},
+    [GIGABYTES_PER_SECOND] = {1e-6, 1e6, false, 0, "a bandwidth in GB/s, 1e-6 to 1e6"},
+    [RATIO] = {1, 1024, false, 1, "a number, 1 to 1024"},
+    [COUNT] = {1, 1024, true, 0, "a whole number, 1 to 1024"},
+    [BYTES] = {1024, 1073741824, true, 0, "bytes, 1024 to 1073741824"},
+    [FLAG] = {0, 1, true, 0, "0 or 1"},
 };
 
 /* ---- by name ---- */
@@ -130,49 +132,27 @@ static bool parse_number(const char *text, enum unit unit, double *number) {
 static void set_field(struct tug_model_parameters *parameters, const struct field *field,
                       double number) {
     void *at = (char *)parameters + field->offset;
-    switch (field->unit) {
-    case MICROSECONDS:
-        *(double *)at = number * 1e-6;
-        break;
-    case NANOSECONDS:
-        *(double *)at = number * 1e-9;
-        break;
-    case GIGABYTES_PER_SECOND:
+    if (units[field->unit].scale > 0)
+        *(double *)at = number * units[field->unit].scale;
+    else if (field->unit == GIGABYTES_PER_SECOND)
         *(double *)at = 1 / (number * 1e9);
-        break;
-    case RATIO:
-        *(double *)at = number;
-        break;
-    case COUNT:
+    else if (field->unit == COUNT)
         *(uint32_t *)at = (uint32_t)number;
-        break;
-    case BYTES:
+    else if (field->unit == BYTES)
         *(uint64_t *)at = (uint64_t)number;
-        break;
-    case FLAG:
+    else
         *(int *)at = (int)number;
-        break;
-    }
 }
 
 static double field_of(const struct tug_model_parameters *parameters, const struct field *field) {
     const void *at = (const char *)parameters + field->offset;
-    switch (field->unit) {
-    case MICROSECONDS:
-        return *(const double *)at * 1e6;
-    case NANOSECONDS:
-        return *(const double *)at * 1e9;
-    case GIGABYTES_PER_SECOND:
+    if (units[field->unit].scale > 0)
+        return *(const double *)at / units[field->unit].scale;
+    if (field->unit == GIGABYTES_PER_SECOND)
         return 1 / (*(const double *)at * 1e9);
-    case RATIO:
-        return *(const double *)at;
-    case COUNT:
+    if (field->unit == COUNT)
         return *(const uint32_t *)at;
-    case BYTES:
-        return (double)*(const uint64_t *)at;
-    default:
-        return *(const int *)at;
-    }
+    return field->unit == BYTES ? (double)*(const uint64_t *)at : *(const int *)at;
 }
 
 /* The bytes that a line of a table is about: more than those of the line before. */
