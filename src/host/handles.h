@@ -15,24 +15,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The numbers of predefined operations. */
+/* MPI's own operations, in the order of their numbers. */
+#define TUG_OP_NUMBERS(X)                                                                          \
+    X(MAX)                                                                                         \
+    X(MIN) X(SUM) X(PROD) X(LAND) X(BAND) X(LOR) X(BOR) X(LXOR) X(BXOR) X(MINLOC) X(MAXLOC)        \
+        X(REPLACE) X(NO_OP)
+
 enum tug_op_number {
     TUG_OP_NONE, /* anything else */
-    TUG_OP_MAX,
-    TUG_OP_MIN,
-    TUG_OP_SUM,
-    TUG_OP_PROD,
-    TUG_OP_LAND,
-    TUG_OP_BAND,
-    TUG_OP_LOR,
-    TUG_OP_BOR,
-    TUG_OP_LXOR,
-    TUG_OP_BXOR,
-    TUG_OP_MINLOC,
-    TUG_OP_MAXLOC,
-    TUG_OP_REPLACE,
-    TUG_OP_NO_OP,
-    TUG_OPS
+#define TUG_OP(NAME) TUG_OP_##NAME,
+    TUG_OP_NUMBERS(TUG_OP)
+#undef TUG_OP
+        TUG_OPS
 };
 
 #define TUG_TYPE_SLOTS 256 /* a predefined type's slot in a table is below */

@@ -202,78 +202,16 @@ struct slot {
 #define SLOT_OF(type, row)                                                                         \
     { (type) == MPI_DATATYPE_NULL ? NULL : (row), (type) }
 
-#define TYPES(TYPE)                                                                                \
-    TYPE(MPI_CHAR, INTEGER(char))                                                                  \
-    TYPE(MPI_SIGNED_CHAR, INTEGER(signed char))                                                    \
-    TYPE(MPI_UNSIGNED_CHAR, INTEGER(unsigned char))                                                \
-    TYPE(MPI_SHORT, INTEGER(short))                                                                \
-    TYPE(MPI_UNSIGNED_SHORT, INTEGER(unsigned short))                                              \
-    TYPE(MPI_INT, INTEGER(int))                                                                    \
-    TYPE(MPI_UNSIGNED, INTEGER(unsigned))                                                          \
-    TYPE(MPI_LONG, INTEGER(long))                                                                  \
-    TYPE(MPI_UNSIGNED_LONG, INTEGER(unsigned long))                                                \
-    TYPE(MPI_LONG_LONG, INTEGER(long long))                                                        \
-    TYPE(MPI_UNSIGNED_LONG_LONG, INTEGER(unsigned long long))                                      \
-    TYPE(MPI_INT8_T, i8)                                                                           \
-    TYPE(MPI_INT16_T, i16)                                                                         \
-    TYPE(MPI_INT32_T, i32)                                                                         \
-    TYPE(MPI_INT64_T, i64)                                                                         \
-    TYPE(MPI_UINT8_T, u8)                                                                          \
-    TYPE(MPI_UINT16_T, u16)                                                                        \
-    TYPE(MPI_UINT32_T, u32)                                                                        \
-    TYPE(MPI_UINT64_T, u64)                                                                        \
-    TYPE(MPI_AINT, INTEGER(MPI_Aint))                                                              \
-    TYPE(MPI_COUNT, INTEGER(MPI_Count))                                                            \
-    TYPE(MPI_OFFSET, INTEGER(MPI_Offset))                                                          \
-    TYPE(MPI_INTEGER, INTEGER(MPI_Fint))                                                           \
-    TYPE(MPI_INTEGER1, i8)                                                                         \
-    TYPE(MPI_INTEGER2, i16)                                                                        \
-    TYPE(MPI_INTEGER4, i32)                                                                        \
-    TYPE(MPI_INTEGER8, i64)                                                                        \
-    TYPE(MPI_CHARACTER, INTEGER(char))                                                             \
-    TYPE(MPI_WCHAR, wide_char)                                                                     \
-    TYPE(MPI_PACKED, packed)                                                                       \
-    TYPE(MPI_BYTE, byte)                                                                           \
-    TYPE(MPI_C_BOOL, bool8)                                                                        \
-    TYPE(MPI_CXX_BOOL, bool8)                                                                      \
-    TYPE(MPI_LOGICAL, bool32)                                                                      \
-    TYPE(MPI_FLOAT, f32)                                                                           \
-    TYPE(MPI_DOUBLE, f64)                                                                          \
-    TYPE(MPI_LONG_DOUBLE, long_double)                                                             \
-    TYPE(MPI_REAL, f32)                                                                            \
-    TYPE(MPI_DOUBLE_PRECISION, f64)                                                                \
-    TYPE(MPI_REAL4, f32)                                                                           \
-    TYPE(MPI_REAL8, f64)                                                                           \
-    TYPE(MPI_REAL16, f128)                                                                         \
-    TYPE(MPI_C_FLOAT_COMPLEX, c_complex32)                                                         \
-    TYPE(MPI_C_DOUBLE_COMPLEX, c_complex64)                                                        \
-    TYPE(MPI_C_LONG_DOUBLE_COMPLEX, c_long_complex)                                                \
-    TYPE(MPI_CXX_FLOAT_COMPLEX, complex32)                                                         \
-    TYPE(MPI_CXX_DOUBLE_COMPLEX, complex64)                                                        \
-    TYPE(MPI_CXX_LONG_DOUBLE_COMPLEX, long_complex)                                                \
-    TYPE(MPI_COMPLEX, complex32)                                                                   \
-    TYPE(MPI_DOUBLE_COMPLEX, complex64)                                                            \
-    TYPE(MPI_COMPLEX8, complex32)                                                                  \
-    TYPE(MPI_COMPLEX16, complex64)                                                                 \
-    TYPE(MPI_COMPLEX32, complex128)                                                                \
-    TYPE(MPI_FLOAT_INT, float_int)                                                                 \
-    TYPE(MPI_DOUBLE_INT, double_int)                                                               \
-    TYPE(MPI_LONG_INT, long_int)                                                                   \
-    TYPE(MPI_SHORT_INT, short_int)                                                                 \
-    TYPE(MPI_LONG_DOUBLE_INT, long_double_int)                                                     \
-    TYPE(MPI_2INT, two_ints)                                                                       \
-    TYPE(MPI_2INTEGER, two_ints)                                                                   \
-    TYPE(MPI_2REAL, two_floats)                                                                    \
-    TYPE(MPI_2DOUBLE_PRECISION, two_doubles)
-
 #ifndef OPEN_MPI
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 
-#define FIXED(type, row) [INDEX(type)] = SLOT_OF(type, row),
 #define INDEX(type) ((uint32_t)(type) >> 31 << 7 | ((uint32_t)(type)&127)) /* tug_type_slot() */
-static const struct slot slots[TUG_TYPE_SLOTS] = {TYPES(FIXED)};
+static const struct slot slots[TUG_TYPE_SLOTS] = {
+#define TUG_TYPE(type, row) [INDEX(type)] = SLOT_OF(type, row),
+#include "host/types.def"
+};
 
 #pragma GCC diagnostic pop
 
@@ -283,8 +221,10 @@ void tug_reduction_learn(void) {}
 
 static struct slot slots[TUG_TYPE_SLOTS];
 
-#define LEARN(type, row) slots[tug_type_slot(type)] = (struct slot)SLOT_OF(type, row);
-void tug_reduction_learn(void){TYPES(LEARN)}
+void tug_reduction_learn(void) {
+#define TUG_TYPE(type, row) slots[tug_type_slot(type)] = (struct slot)SLOT_OF(type, row);
+#include "host/types.def"
+}
 
 #endif
 

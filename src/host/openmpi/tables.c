@@ -72,23 +72,11 @@ MPI_Op tug_op_of_number(uint32_t number) {
 
 static void learn(void) {
     uint16_t number = 0;
-#define TUG_OPENMPI_TYPE(type) learn_type(type, ++number, false);
-#define TUG_OPENMPI_PAIR(type) learn_type(type, ++number, true);
-#include "host/openmpi/types.def"
-    learn_op(MPI_MAX, TUG_OP_MAX);
-    learn_op(MPI_MIN, TUG_OP_MIN);
-    learn_op(MPI_SUM, TUG_OP_SUM);
-    learn_op(MPI_PROD, TUG_OP_PROD);
-    learn_op(MPI_LAND, TUG_OP_LAND);
-    learn_op(MPI_BAND, TUG_OP_BAND);
-    learn_op(MPI_LOR, TUG_OP_LOR);
-    learn_op(MPI_BOR, TUG_OP_BOR);
-    learn_op(MPI_LXOR, TUG_OP_LXOR);
-    learn_op(MPI_BXOR, TUG_OP_BXOR);
-    learn_op(MPI_MINLOC, TUG_OP_MINLOC);
-    learn_op(MPI_MAXLOC, TUG_OP_MAXLOC);
-    learn_op(MPI_REPLACE, TUG_OP_REPLACE);
-    learn_op(MPI_NO_OP, TUG_OP_NO_OP);
+#define TUG_TYPE(type, row) learn_type(type, ++number, false);
+#define TUG_PAIR(type, row) learn_type(type, ++number, true);
+#include "host/types.def"
+#define LEARN_OP(NAME) learn_op(MPI_##NAME, TUG_OP_##NAME);
+    TUG_OP_NUMBERS(LEARN_OP)
 }
 
 void tug_openmpi_learn(void) {
