@@ -3,19 +3,23 @@
  *
  * Rank 0 operates on the window of rank 1, which takes part in the synchronisation only; 2 ranks
  * over the stand-in card (run_mpi.sh --nodes card). A row is a kind of operation, a size, a flavour
- * of window, a number of operations in an epoch and a synchronisation. It tells for one epoch what
+ * of window, a number of operations in an epoch, a synchronisation and a state of the two processes
+ * (enum state). It tells for one epoch what
  * rank 0's card did (work requests by kind, inline, signalled, doorbells, receives, completions,
  * registrations), what its library did (packets, acknowledgements among them, messages of the host,
  * parks), and of rank 1 the SENDs, other requests, doorbells, completions and packets. The first
- * epochs are not counted; each number is the mean of the counted ones. Operations of less than 1
- * MiB leave gaps between their places, so that the library cannot join them. Bars are held on what
- * a put or a get takes. The last epoch has data of its own, which are checked.
+ * epochs are not counted but in the state FIRST; each number is the mean of the counted ones.
+ * Operations of less than 1 MiB leave gaps between their places, so that the library cannot join
+ * them. Bars are held on what a put or a get takes. The last epoch has data of its own, which are
+ * checked.
  *
  * Usage: counts [all] [put|get|fetch_and_op]...   all: 64 operations of 1 MiB an epoch, too
  */
 #include "card_counts.h"
 #include "win_kinds.h"
+#include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { WARM = 3, COUNTED = 4, PIECE_MOST = 1 << 20, PIECES_MOST = 64 };
 #define PLACES ((size_t)PIECES_MOST * PIECE_MOST)
@@ -28,11 +32,19 @@ static const char *const operation_names[NOPERATIONS] = {"put", "get", "fetch_an
 enum sync { LOCK, FLUSH, FENCE, PSCW, NSYNCS };
 static const char *const sync_names[NSYNCS] = {"lock", "flush", "fence", "pscw"};
 
+/* REPEATED: epochs follow one another. PAUSED: before each, both ranks sleep for so long that their
+ * offload threads sleep without a limit. WAITED: other threads of both ranks wait in the host.
+ * FIRST: the window is new. */
+enum state { REPEATED, PAUSED, WAITED, FIRST, NSTATES };
+static const char *const state_names[NSTATES] = {"", "paused", "waited", "first"};
+enum { PAUSE_US = 20000, TAG_END = 77 };
+
 struct row {
     enum operation operation;
     enum sync sync;
     size_t size;
     int n;
+    enum state state;
 };
 
 static struct kind_win w;
@@ -46,17 +58,20 @@ static MPI_Group other;
  */
 struct tally {
     struct counts sum, least;
+    unsigned epochs;
 };
 
 static void begin_tally(struct tally *tally) {
     memset(&tally->sum, 0, sizeof tally->sum);
     memset(&tally->least, 0xff, sizeof tally->least);
+    tally->epochs = 0;
 }
 
 /* Adds what has been counted since `before`. */
 static void add_since(struct tally *tally, const struct counts *before) {
     struct counts now;
     count(&now);
+    tally->epochs++;
     for (size_t i = 0; i < sizeof now / sizeof(uint64_t); i++) {
         const uint64_t n = ((uint64_t *)&now)[i] - ((const uint64_t *)before)[i];
         uint64_t *least = &((uint64_t *)&tally->least)[i];
@@ -183,29 +198,33 @@ static void check_epoch(const struct row *row, uint64_t round, int64_t epochs) {
 /* ---- rows ---- */
 
 static void print_head(void) {
-    printf(
-        "\n%-12s %7s %-8s %3s %-5s | %6s %6s %4s %6s %4s %4s %6s %6s %6s %6s %6s %4s | %6s %6s %5s "
-        "%5s | %6s %6s %6s %6s %6s\n",
-        "operation", "bytes", "window", "n", "sync", "SEND", "WRITE", "WIMM", "READ", "CAS", "FADD",
-        "inline", "signal", "bells", "recvs", "compl", "reg", "packet", "acks", "host", "parks",
-        "t.SEND", "t.RDMA", "t.bell", "t.comp", "t.pack");
+    printf("\n%-12s %7s %-8s %3s %-5s %-6s | %6s %6s %4s %6s %4s %4s %6s %6s %6s %6s %6s %4s | %6s "
+           "%6s %5s "
+           "%5s | %6s %6s %6s %6s %6s\n",
+           "operation", "bytes", "window", "n", "sync", "state", "SEND", "WRITE", "WIMM", "READ",
+           "CAS", "FADD", "inline", "signal", "bells", "recvs", "compl", "reg", "packet", "acks",
+           "host", "parks", "t.SEND", "t.RDMA", "t.bell", "t.comp", "t.pack");
 }
 
+static unsigned epochs; /* counted of the row that is printed */
+
 static double mean(uint64_t sum) {
-    return (double)sum / COUNTED;
+    return (double)sum / epochs;
 }
 
 static void print_row(const struct row *row, const struct counts *origin,
                       const struct counts *target) {
     const struct fake_card_counts *card = &origin->card, *there = &target->card;
     const uint64_t *requests = card->requests;
-    printf("%-12s %7zu %-8s %3d %-5s | %6.1f %6.1f %4.1f %6.1f %4.1f %4.1f %6.1f %6.1f %6.1f %6.1f "
+    printf("%-12s %7zu %-8s %3d %-5s %-6s | %6.1f %6.1f %4.1f %6.1f %4.1f %4.1f %6.1f %6.1f %6.1f "
+           "%6.1f "
            "%6.1f %4.1f | %6.1f %6.1f %5.1f %5.1f | %6.1f %6.1f %6.1f %6.1f %6.1f\n",
            operation_names[row->operation], row->size, kind_names[w.kind], row->n,
-           sync_names[row->sync], mean(requests[FAKE_SEND]), mean(requests[FAKE_WRITE]),
-           mean(requests[FAKE_WRITE_WITH_IMM]), mean(requests[FAKE_READ]),
-           mean(requests[FAKE_CMP_AND_SWP]), mean(requests[FAKE_FETCH_AND_ADD]),
-           mean(sum_of(card->in_line)), mean(sum_of(card->signalled)), mean(card->post_sends),
+           sync_names[row->sync], state_names[row->state], mean(requests[FAKE_SEND]),
+           mean(requests[FAKE_WRITE]), mean(requests[FAKE_WRITE_WITH_IMM]),
+           mean(requests[FAKE_READ]), mean(requests[FAKE_CMP_AND_SWP]),
+           mean(requests[FAKE_FETCH_AND_ADD]), mean(sum_of(card->in_line)),
+           mean(sum_of(card->signalled)), mean(card->post_sends),
            mean(card->post_recvs + card->post_srq_recvs), mean(card->completions),
            mean(card->registrations), mean(origin->library[0]), mean(origin->library[1]),
            mean(origin->library[2]), mean(origin->library[3]), mean(there->requests[FAKE_SEND]),
@@ -221,6 +240,8 @@ static void run_epoch(const struct row *row, struct tally *tally) {
     if (w.rank == 1)
         count(&before);
     check_barrier(MPI_COMM_WORLD);
+    if (row->state == PAUSED)
+        usleep(PAUSE_US);
     if (w.rank == 0) {
         count(&before);
         origin_epoch(row);
@@ -238,9 +259,12 @@ static void run_epoch(const struct row *row, struct tally *tally) {
 /* A put, get or fetch_and_op takes one request of the card, whatever its local memory and length; a
  * fetch_and_op none once the window has given the cards up, and those of an epoch share packets. In
  * FLUSH no packets go; all operations shorter than LONG share one doorbell and one completion, and
- * each longer one may have its own. In FENCE and PSCW the number of packets does not depend on the
- * number of operations. The offload thread may post part of a batch early in some epochs, so
- * doorbells and completions are checked in the epoch that has fewest. LOCK is not checked. */
+ * each longer one may have its own. In the state FIRST a packet takes the lock of MPI_Win_lock_all,
+ * and one answers it; and the first atomic
+ * reads a word ahead, to see whether the card gets there. In FENCE and PSCW the number of packets
+ * does not depend on the number of operations. The offload thread may post part of a batch early in
+ * some epochs, so doorbells and completions are checked in the epoch that has fewest. LOCK is not
+ * checked. */
 enum { LONG = 16384, IN_LINE = 220, MESSAGES_MOST = 6 };
 
 static bool is_held(const struct row *row) {
@@ -258,24 +282,27 @@ static bool are_kept(const struct row *row) {
 static void hold_bars(const struct row *row, const struct tally *tally) {
     const struct fake_card_counts *card = &tally->sum.card, *least = &tally->least.card;
     const bool put = row->operation == PUT;
-    const uint64_t n = (uint64_t)row->n, all = n * COUNTED, calls = row->size < LONG ? 1 : n;
+    const uint64_t lock = row->state == FIRST, meets = lock && row->operation == FETCH_AND_OP;
+    const uint64_t n = (uint64_t)row->n, all = n * tally->epochs, calls = row->size < LONG ? 1 : n;
     CHECK(card->requests[FAKE_FETCH_AND_ADD] ==
               (row->operation == FETCH_AND_OP && !given_up ? all : 0),
           "FETCH_AND_ADD");
     if (!is_held(row))
         return;
     CHECK(card->requests[FAKE_WRITE] == (put ? all : 0), "WRITE");
-    CHECK(card->requests[FAKE_READ] == (row->operation == GET ? all : 0), "READ");
+    CHECK(card->requests[FAKE_READ] == (row->operation == GET ? all : meets), "READ");
     CHECK(card->in_line[FAKE_WRITE] == (put && row->size <= IN_LINE ? all : 0), "in line");
     CHECK(card->registrations == 0 || !are_kept(row), "memory is registered again");
-    CHECK(card->requests[FAKE_SEND] <= MESSAGES_MOST * COUNTED, "%llu SEND",
+    CHECK(card->requests[FAKE_SEND] <= MESSAGES_MOST * tally->epochs, "%llu SEND",
           (unsigned long long)card->requests[FAKE_SEND]);
     CHECK(tally->sum.library[2] == 0, "messages of the host");
     if (row->sync != FLUSH)
         return;
-    CHECK(least->requests[FAKE_SEND] == 0 && tally->least.library[0] == 0, "packets");
-    CHECK(least->post_sends <= calls, "%llu doorbells", (unsigned long long)least->post_sends);
-    CHECK(least->completions <= calls, "%llu completions", (unsigned long long)least->completions);
+    CHECK(least->requests[FAKE_SEND] <= lock && tally->least.library[0] <= lock, "packets");
+    CHECK(least->post_sends <= calls + lock + meets, "%llu doorbells",
+          (unsigned long long)least->post_sends);
+    CHECK(least->completions <= calls + 2 * lock + meets, "%llu completions",
+          (unsigned long long)least->completions);
 }
 
 /* The target's card carries out the operations: the target posts SENDs only, and none in at least
@@ -285,28 +312,44 @@ static void hold_target_bars(const struct row *row, const struct tally *tally) {
     if (!is_held(row))
         return;
     CHECK(sum_of(card->requests) == card->requests[FAKE_SEND], "RDMA by the target");
-    CHECK(row->sync != FLUSH || tally->least.card.requests[FAKE_SEND] == 0,
+    CHECK(row->sync != FLUSH ||
+              tally->least.card.requests[FAKE_SEND] <= (row->state == FIRST ? 2 : 0),
           "packets of the target");
+}
+
+/* Waits in the host, with nothing to do for it. */
+static void *wait_in_host(void *argument) {
+    MUST(MPI_Recv(NULL, 0, MPI_BYTE, 1 - w.rank, TAG_END, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    return argument;
 }
 
 static void run_row(const struct row *row) {
     static uint64_t round; /* no two rows have the same data */
+    const int warm = row->state == FIRST ? 0 : WARM, counted = row->state == FIRST ? 1 : COUNTED;
     struct tally tally, unused;
     struct counts sums[2];
+    pthread_t waiter;
     begin_tally(&tally);
     begin_tally(&unused);
     begin_row(row);
+    if (row->state == WAITED)
+        CHECK(pthread_create(&waiter, NULL, wait_in_host, NULL) == 0, "no thread");
     prepare(row, ++round);
-    for (int i = 1; i < WARM + COUNTED; i++)
-        run_epoch(row, i <= WARM ? &unused : &tally);
+    for (int i = 1; i < warm + counted; i++)
+        run_epoch(row, i <= warm ? &unused : &tally);
     prepare(row, ++round);
     run_epoch(row, &tally);
     if (row->sync == FLUSH)
         MUST(MPI_Win_unlock_all(w.win));
+    if (row->state == WAITED) {
+        MUST(MPI_Send(NULL, 0, MPI_BYTE, 1 - w.rank, TAG_END, MPI_COMM_WORLD));
+        pthread_join(waiter, NULL);
+    }
     check_barrier(MPI_COMM_WORLD);
-    check_epoch(row, round, WARM + COUNTED);
+    check_epoch(row, round, warm + counted);
     MUST(MPI_Gather(&tally.sum, sizeof sums[0], MPI_BYTE, sums, sizeof sums[0], MPI_BYTE, 0,
                     MPI_COMM_WORLD));
+    epochs = tally.epochs;
     if (w.rank == 0) {
         print_row(row, &sums[0], &sums[1]);
         hold_bars(row, &tally);
@@ -333,10 +376,18 @@ static void run_kind(enum operation operation, enum kind kind, size_t most) {
     for (int s = 0; s < (operation == FETCH_AND_OP ? 1 : 3); s++)
         for (int n = 0; n < 3; n++)
             for (int sync = 0; sync < NSYNCS && sizes[s] * (size_t)numbers[n] <= most; sync++)
-                run_row(&(struct row){operation, (enum sync)sync, sizes[s], numbers[n]});
+                run_row(&(struct row){operation, (enum sync)sync, sizes[s], numbers[n], REPEATED});
+    for (int s = 0; s < (operation == FETCH_AND_OP ? 1 : 3); s++)
+        for (int state = PAUSED; state < NSTATES; state++) {
+            if (state == FIRST) {
+                kind_close(&w);
+                CHECK(kind_open(&w, kind, MPI_COMM_WORLD, PLACES, 1), "no window");
+            }
+            run_row(&(struct row){operation, FLUSH, sizes[s], 1, (enum state)state});
+        }
     if (operation == FETCH_AND_OP) {
         give_up();
-        run_row(&(struct row){FETCH_AND_OP, FLUSH, 8, PIECES_MOST});
+        run_row(&(struct row){FETCH_AND_OP, FLUSH, 8, PIECES_MOST, REPEATED});
         given_up = false;
     }
     kind_close(&w);
@@ -351,7 +402,7 @@ static bool is_wanted(enum operation operation, char **names) {
 
 int main(int argc, char **argv) {
     MPI_Group world;
-    check_begin(&argc, &argv, "counts");
+    check_begin_threads(&argc, &argv, "counts");
     const bool all = argc > 1 && strcmp(argv[1], "all") == 0;
     const size_t most = all ? PLACES : PLACES / 4;
     CHECK(check_nranks == 2, "2 ranks");
