@@ -16,9 +16,11 @@
  * Cost
  *   A process remembers the place of a page that it has used. A get or put of such a page takes one
  *   load or store on a node, and one RDMA operation or one packet between nodes. Before the first
- *   access to a page, the process asks the home for the place. The memory for places is bounded
- *   (`places`): a process forgets places that it has not used for long. It does not forget the
- *   places of its own pages.
+ *   access to a page, the process finds the place in memory of the home: by loads and stores on a
+ *   node, and by two RDMA operations where a network card does atomics. The home takes no part. The
+ *   process asks the home by a message if no card reaches it, before the first page of that home,
+ *   and while the page moves. The memory for places is bounded (`places`): a process forgets places
+ *   that it has not used for long. It does not forget the places of its own pages.
  *
  * Effects of a move
  *   gets    continue while a page moves. They see the data before or after the move, and never
@@ -220,7 +222,7 @@ struct tug_page_place {
 };
 
 /* Gives the place of a page as this process remembers it. The page may have moved since. If this
- * process does not remember the place, the call asks the home. */
+ * process does not remember the place, the call finds it as a get does. */
 TUG_API int tug_array_locate(tug_array *array, size_t page, struct tug_page_place *place);
 
 /* Moves a page to a process. That process need not do anything. Otherwise the call is like own. */

@@ -251,6 +251,7 @@ int tug_array_create(MPI_Comm comm, const struct tug_array_params *params, tug_a
         return status;
     }
     tug_order_register(array);
+    tug_home_show(array);
     place_own_pages(array, params->placement);
     tug_deferred_open(&array->deferred);
     tug_context_set_end(context, close_deferred, array);

@@ -32,8 +32,8 @@
  * Turns: the home moves a page for one after the other, in the order in which they ask; those who
  * ask where it is are answered between two moves and cost nobody a turn. An owner needs nobody's
  * leave to go on owning a page, and would do so for as long as the home does not run. So whoever
- * can reach the home's memory counts its move there before it asks (*wants*, a word a page, behind
- * the pool), and the home takes it off when it answers; an owner who finds wants asks the home too,
+ * can reach the home's memory counts its move there before it asks (*wants*, in the page's record),
+ * and the home takes it off when it answers; an owner who finds wants asks the home too,
  * and stands behind those who were there before. Owners on other nodes are told by the stop.
  * tests/model/turns.pml checks that.
  *
@@ -77,15 +77,14 @@ enum tug_gas_call {
 struct tug_question { /* ask, move: to the home */
     uint64_t page;
     uint32_t to;    /* move: the new owner; ask: TUG_NO_OWNER */
-    uint8_t puts;   /* ask: the answer must allow puts */
     uint8_t wanted; /* move: is among the page's wants (see below) */
     uint8_t gently; /* move: not if it would have to wait for a hold */
 };
 
 struct tug_reply {
-    struct tug_page_slot place;
+    struct tug_page_slot place; /* if the status is 0 nobody knows another, and puts are allowed */
     int32_t status;
-    uint32_t puts; /* allowed: nobody knows another place */
+    uint32_t unused;
 };
 
 struct tug_message { /* stop, fetch, free: the place it leaves; change: the new one */
@@ -114,6 +113,51 @@ struct tug_receiver {
     tug_receive receive;
 };
 
+/* ---- records ---- */
+
+/* What others see of a page whose home is here: behind the slots of its pool, by ordinal.
+ *
+ *       0            8        16      24      28     32                     64
+ *      +------------+--------+-------+-------+------+----------------------+
+ *      | generation | place  | check | wants | 0    | askers, or 0         |
+ *      +------------+--------+-------+-------+------+----------------------+
+ *
+ * A process that reaches it by loads or by a card finds the place of the page there, and asks
+ * nobody. It first enters itself among the askers, of which the home makes its list before a move;
+ * then it reads. The home zeroes the generation first and looks at the askers then: so it sees the
+ * asker, or the asker sees that the page moves, and asks. tests/model/askers.pml checks this. */
+#define TUG_RECORD_ASKERS 4
+struct tug_page_record {
+    struct tug_seen {                  /* what is read */
+        _Atomic uint64_t generation;   /* of the place, + 1; 0: ask the home */
+        _Atomic uint64_t place, check; /* owner (high half) and slot */
+    } seen;
+    _Atomic uint32_t wants; /* moves, see above */
+    uint32_t unused;
+    _Atomic uint64_t askers[TUG_RECORD_ASKERS]; /* rank + 1; a rank's is number rank % ASKERS */
+};
+_Static_assert(sizeof(struct tug_page_record) == 64, "see the drawing");
+
+/* Words of two moves do not match, in whichever order they were read. */
+static inline uint64_t tug_record_check(uint64_t generation, uint64_t place) {
+    return generation * 0x9e3779b97f4a7c15u ^ place;
+}
+
+/* The page is there. The generation was 0. */
+static inline void tug_record_show(struct tug_seen *shown, const struct tug_page_slot *place) {
+    const uint64_t there = (uint64_t)place->owner << 32 | place->slot;
+    atomic_store(&shown->place, there);
+    atomic_store(&shown->check, tug_record_check(place->generation + 1, there));
+    atomic_store(&shown->generation, place->generation + 1);
+}
+
+/* False: the page moves, or has moved during the reading. */
+static inline bool tug_record_read(const struct tug_seen *seen, struct tug_page_slot *place) {
+    const uint64_t generation = seen->generation, there = seen->place;
+    *place = (struct tug_page_slot){generation - 1, (uint32_t)(there >> 32), (uint32_t)there};
+    return generation != 0 && seen->check == tug_record_check(generation, there);
+}
+
 /* ---- orders ---- */
 
 enum tug_order_kind {
@@ -134,8 +178,16 @@ struct tug_task {
     struct tug_task *next; /* the next task that waits for the entry */
     struct tug_page *entry;
     uint64_t page;
-    struct tug_question question;
-    struct tug_reply reply;
+    union {
+        struct { /* asking the home */
+            struct tug_question question;
+            struct tug_reply reply;
+        };
+        struct { /* looking: the asker's word as it was before, and what is read of the record */
+            uint64_t had;
+            struct tug_seen seen;
+        };
+    };
     uint64_t begun_ns; /* follow.c: the access that is under way */
     bool thought;      /* follow.c: about this access */
 };
@@ -183,7 +235,7 @@ struct tug_pool_part {
 struct tug_array_pool {
     unsigned char *mapped;        /* in this process, or NULL */
     struct tug_pool_key whole;    /* of a process of this node */
-    struct tug_pool_part **parts; /* [nparts]; NULL: none is known */
+    struct tug_pool_part **parts; /* [nparts + 1], the last: records; NULL: none is known */
     struct tug_array_pool *next;  /* of all */
 };
 
@@ -248,10 +300,11 @@ struct tug_array {
     tug_registration *pool; /* slots of page_bytes each; no card is told of it */
     size_t nslots;
     uint32_t part_slots, nparts;
-    tug_registration *registered[TUG_POOL_PARTS]; /* the parts that one may know, or NULL */
-    struct tug_array_pool **pools; /* [nranks]; NULL: nothing is known; holder only */
+    tug_registration
+        *registered[TUG_POOL_PARTS + 1]; /* parts that one may know, or NULL; records */
+    struct tug_array_pool **pools;       /* [nranks]; NULL: nothing is known; holder only */
     struct tug_array_pool *first_pool;
-    size_t wants_at;      /* behind each pool's slots: a word a page whose home is there */
+    size_t records_at;    /* behind each pool's slots: those of the pages whose home is there */
     unsigned char *real;  /* [nslots] does the slot have memory? This and these: holder only */
     uint64_t *slot_pages; /* [nslots] the page that has the slot; TUG_NO_PAGE: it is free */
     uint32_t *free_slots; /* [nfree] */
@@ -325,11 +378,13 @@ static inline unsigned char *tug_array_address(const struct tug_array *array,
     return pool != NULL ? pool + place->slot * array->page_bytes : NULL;
 }
 
-/* The wants of a page, or NULL: its home's memory is out of reach. */
-static inline _Atomic uint32_t *tug_array_wants(const struct tug_array *array, uint64_t page) {
+/* The record of a page, or NULL: its home's memory is out of reach. */
+static inline struct tug_page_record *tug_array_record(const struct tug_array *array,
+                                                       uint64_t page) {
     const struct tug_page_home home = tug_array_home(array, page);
     unsigned char *pool = tug_pool_mapped(array, home.rank);
-    return pool != NULL ? (_Atomic uint32_t *)(pool + array->wants_at) + home.ordinal : NULL;
+    return pool != NULL ? (struct tug_page_record *)(pool + array->records_at) + home.ordinal
+                        : NULL;
 }
 
 #define TUG_ARRAY_PLACES 4096 /* of others' pages, unless the program says how many */
@@ -391,6 +446,10 @@ bool tug_pool_find(struct tug_array *array, const struct tug_page_slot *place,
 /* Bytes from `offset` on of the page in that place, whose memory is known. Holder only. */
 struct tug_remote_address tug_pool_there(const struct tug_array *array,
                                          const struct tug_page_slot *place, size_t offset);
+
+/* That process's records, if loads or a card reach them. No key: they do not, or the key is being
+ * asked for. Holder only. */
+struct tug_remote_address tug_pool_records(struct tug_array *array, uint32_t rank);
 
 /* A slot of this process, for what comes from that one. Holder only. */
 struct tug_local_address tug_pool_here(struct tug_array *array, uint32_t from, uint32_t slot);
@@ -461,11 +520,13 @@ void tug_array_settle(struct tug_array *array);
 
 /* ---- home.c ---- */
 
-/* A page whose home is here comes to be, in that slot of this process. Holder only. */
-void tug_home_begin(struct tug_array *array, uint64_t page, uint32_t slot);
-struct tug_page_slot tug_home_place(struct tug_array *array, uint64_t page);
+/* A page whose home is here comes to be, in that slot of this process: its place. Holder only. */
+struct tug_page_slot tug_home_begin(struct tug_array *array, uint64_t page, uint32_t slot);
 
-/* Bytes of a record, and of the page's wants; who knows the page apart (base/rankset.h). */
+/* Others see where the pages are, from now on. The pool is there. */
+void tug_home_show(struct tug_array *array);
+
+/* Bytes of a record, here and as others see it; who knows the page apart (base/rankset.h). */
 size_t tug_home_footprint(void);
 
 /* And receives what others ask. 0 or TUG_ERR_NO_MEMORY. */

@@ -110,8 +110,7 @@ static bool come(struct tug_array *array, uint64_t page) {
         return false;
     }
     memset(tug_slot_address(array, slot), 0, array->page_bytes);
-    tug_home_begin(array, page, slot);
-    const struct tug_page_slot place = tug_home_place(array, page);
+    const struct tug_page_slot place = tug_home_begin(array, page, slot);
     tug_pages_set(&array->pages, entry, &place, tug_array_address(array, &place));
     tug_page_open(entry);
     return true;

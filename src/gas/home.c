@@ -1,10 +1,9 @@
 /* The home: the directory of the pages whose home is here, and their moves.
  *
  * A record says where a page is and who has been told (its list; the owner always knows). Moves of
- * a page take place one after the other, in the order in which they came. Questions that need puts
- * allowed wait for the end of the one under way, and are answered before the next begins: a put
- * waits for one move, whatever wants the page. Others are answered at once while the page is still
- * where it was: who asks is on the list by then, and is told when it changes.
+ * a page take place one after the other, in the order in which they came. Questions wait for the
+ * end of the one under way, and are answered before the next begins: an access waits for one move,
+ * whatever wants the page. Between moves most processes need not ask: they look (array.h).
  *
  * Who forgets a page does not say so: it says that it does not know it when it is told of a change,
  * and is taken off the list.
@@ -75,13 +74,36 @@ static uint32_t next_concerned(const struct tug_array *array, const struct recor
 }
 
 static void reply(struct tug_array *array, struct record *record, struct tug_caller caller,
-                  int status, bool puts) {
+                  int status) {
     const uint32_t asker = (uint32_t)caller.process;
     if (status == 0 && asker != record->place.owner &&
         !tug_rankset_add(&record->told, array->nranks, asker))
         status = TUG_ERR_NO_MEMORY;
-    const struct tug_reply what = {.place = record->place, .status = status, .puts = puts};
+    const struct tug_reply what = {.place = record->place, .status = status};
     tug_answer(array->context, caller, &what, sizeof(what));
+}
+
+/* ---- what others see ---- */
+
+static void show(const struct tug_array *array, uint64_t page, const struct record *record) {
+    tug_record_show(&tug_array_record(array, page)->seen, &record->place);
+}
+
+/* Those who have entered themselves are on the list. False: no memory for one of them. */
+static bool take_askers(const struct tug_array *array, uint64_t page, struct record *record) {
+    struct tug_page_record *shown = tug_array_record(array, page);
+    bool taken = true;
+    /* all seq_cst: see array.h. A word without an asker is left alone: one may enter itself now. */
+    for (unsigned i = 0; i < TUG_RECORD_ASKERS && taken; i++) {
+        const uint64_t asker = atomic_load(&shown->askers[i]);
+        if (asker == 0)
+            continue;
+        taken = asker > array->nranks ||
+                tug_rankset_add(&record->told, array->nranks, (uint32_t)asker - 1);
+        if (taken)
+            atomic_store(&shown->askers[i], 0);
+    }
+    return taken;
 }
 
 /* ---- turns ---- */
@@ -93,7 +115,7 @@ static bool begin(struct turn *turn);
 /* Takes one move off the page's count of wanted moves. The count may be 0: a faulty process may
  * withdraw a move that it never counted. */
 static void stop_wanting(const struct tug_array *array, uint64_t page) {
-    _Atomic uint32_t *wants = tug_array_wants(array, page);
+    _Atomic uint32_t *wants = &tug_array_record(array, page)->wants;
     uint32_t now = atomic_load(wants);
     while (now != 0 && !atomic_compare_exchange_weak(wants, &now, now - 1)) {
     }
@@ -103,12 +125,14 @@ static void stop_wanting(const struct tug_array *array, uint64_t page) {
 static void end_turn(const struct turn *turn, int status) {
     if (turn->question.wanted)
         stop_wanting(turn->array, turn->question.page);
-    reply(turn->array, turn->record, turn->caller, status, true);
+    reply(turn->array, turn->record, turn->caller, status);
 }
 
 /* A move has ended: the next one begins. */
 static void end_move(struct record *record) {
     struct turn *turn = record->move;
+    struct tug_array *array = turn->array;
+    const uint64_t page = turn->question.page;
     record->move = NULL;
     end_turn(turn, turn->status);
     while (record->move == NULL && (turn = record->first) != NULL) {
@@ -118,6 +142,7 @@ static void end_move(struct record *record) {
         end_turn(turn, turn->status);
         free(turn);
     }
+    show(array, page, record);
 }
 
 /* ---- the steps of a move ---- */
@@ -250,8 +275,10 @@ static bool begin(struct turn *turn) {
     struct record *record = turn->record;
     if (record->place.owner == turn->question.to)
         return false;
-    /* it will know the place of the page, too */
-    if (!tug_rankset_add(&record->told, turn->array->nranks, record->place.owner)) {
+    atomic_store(&tug_array_record(turn->array, turn->question.page)->seen.generation, 0);
+    /* the owner will know the place of the page, too */
+    if (!take_askers(turn->array, turn->question.page, record) ||
+        !tug_rankset_add(&record->told, turn->array->nranks, record->place.owner)) {
         turn->status = TUG_ERR_NO_MEMORY;
         return false;
     }
@@ -299,8 +326,8 @@ static void line_up(struct turn *turn) {
 static bool read_question(const struct tug_array *array, const void *payload,
                           struct tug_question *question) {
     memcpy(question, payload, sizeof(*question));
-    return tug_array_is_home(array, question->page, array->rank) && question->puts <= 1 &&
-           question->wanted <= 1 && question->gently <= 1;
+    return tug_array_is_home(array, question->page, array->rank) && question->wanted <= 1 &&
+           question->gently <= 1;
 }
 
 static bool on_ask(struct tug_array *array, struct tug_caller caller, const void *payload) {
@@ -308,18 +335,16 @@ static bool on_ask(struct tug_array *array, struct tug_caller caller, const void
     if (!read_question(array, payload, &question) || question.to != TUG_NO_OWNER)
         return false;
     struct record *record = record_of(array, question.page);
-    const struct turn *move = record->move;
-    if (move == NULL) {
-        reply(array, record, caller, 0, true);
-    } else if (!question.puts && (move->step == TUG_CALL_STOP || move->step == TUG_CALL_FETCH)) {
-        reply(array, record, caller, 0, false);
-    } else {
-        struct turn *turn = take_turn(array, caller, &question, false);
-        if (turn != NULL)
-            line_up(turn);
-        else
-            reply(array, record, caller, TUG_ERR_NO_MEMORY, false);
+    if (record->move == NULL) {
+        (void)take_askers(array, question.page, record); /* makes room for others */
+        reply(array, record, caller, 0);
+        return true;
     }
+    struct turn *turn = take_turn(array, caller, &question, false);
+    if (turn != NULL)
+        line_up(turn);
+    else
+        reply(array, record, caller, TUG_ERR_NO_MEMORY);
     return true;
 }
 
@@ -343,37 +368,42 @@ static bool on_move(struct tug_array *array, struct tug_caller caller, const voi
         return false;
     struct record *record = record_of(array, question.page);
     if (!question.wanted) /* from a node that cannot reach them */
-        atomic_fetch_add(tug_array_wants(array, question.page), 1);
+        atomic_fetch_add(&tug_array_record(array, question.page)->wants, 1);
     question.wanted = true;
     const bool refused = question.gently && any_may_wait(record);
     struct turn *turn = refused ? NULL : take_turn(array, caller, &question, true);
     if (turn == NULL) {
         stop_wanting(array, question.page);
-        reply(array, record, caller, refused ? TUG_ERR_STATE : TUG_ERR_NO_MEMORY, false);
+        reply(array, record, caller, refused ? TUG_ERR_STATE : TUG_ERR_NO_MEMORY);
     } else if (record->move != NULL) {
         line_up(turn);
     } else if (!begin(turn)) {
+        show(array, question.page, record);
         end_turn(turn, turn->status);
         free(turn);
     }
     return true;
 }
 
-void tug_home_begin(struct tug_array *array, uint64_t page, uint32_t slot) {
+struct tug_page_slot tug_home_begin(struct tug_array *array, uint64_t page, uint32_t slot) {
     struct record *record = record_of(array, page);
     record->place = (struct tug_page_slot){
         .generation = record->place.generation + 1, .owner = array->rank, .slot = slot};
     tug_rankset_clear(&record->told);
+    show(array, page, record);
+    return record->place;
 }
 
-struct tug_page_slot tug_home_place(struct tug_array *array, uint64_t page) {
-    return record_of(array, page)->place;
+void tug_home_show(struct tug_array *array) {
+    for (uint64_t page = 0; page < array->npages; page++)
+        if (tug_array_home(array, page).rank == array->rank)
+            show(array, page, record_of(array, page));
 }
 
 /* ---- beginning and end ---- */
 
 size_t tug_home_footprint(void) {
-    return sizeof(struct record) + sizeof(uint32_t);
+    return sizeof(struct record) + sizeof(struct tug_page_record);
 }
 
 int tug_home_open(struct tug_array *array, enum tug_placement placement) {

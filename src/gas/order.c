@@ -159,7 +159,7 @@ static void apply(struct tug_page *entry, const struct tug_reply *reply) {
         return;
     if (!tug_page_known(entry) || place->generation > entry->place.generation)
         set_place(entry, place);
-    if (reply->puts && place->generation >= entry->puts_from)
+    if (place->generation >= entry->puts_from)
         tug_page_open(entry);
 }
 
@@ -171,8 +171,7 @@ static void replied(void *d, int status) {
     const uint32_t to = task->question.to;
     entry->asking = false;
     status = tug_array_status(status, tug_array_home(entry->array, task->page).rank, reply->status,
-                              can_be(entry, &reply->place) && reply->puts <= 1 &&
-                                  (!moved || reply->place.owner == to));
+                              can_be(entry, &reply->place) && (!moved || reply->place.owner == to));
     if (status == 0)
         apply(entry, &task->reply);
     if (status != 0 || moved)
@@ -184,15 +183,89 @@ static void replied(void *d, int status) {
     entry->turn = false;
 }
 
-static bool ask(struct tug_page *entry, struct tug_task *task, enum tug_gas_call what, bool puts) {
+static struct tug_local_address local(const struct tug_array *array, const void *address) {
+    return (struct tug_local_address){tug_context_everything(array->context), (uintptr_t)address};
+}
+
+static void send(struct tug_page *entry, struct tug_task *task, enum tug_gas_call what);
+
+/* The record has been read. If the page moves, or has moved, or another process stands where this
+ * one would enter itself, the home is asked. */
+static void looked(void *d, int status) {
+    struct tug_task *task = d;
+    struct tug_page *entry = task->entry;
+    struct tug_reply reply;
+    const bool right =
+        status == 0 && tug_record_read(&task->seen, &reply.place) && can_be(entry, &reply.place);
+    entry->asking = false;
+    if (right)
+        apply(entry, &reply);
+    if (right && tug_page_known(entry) && !(entry->writers & TUG_WRITERS_NO_PUTS)) {
+        run_task(task);
+        wake(entry);
+    } else {
+        send(entry, task, TUG_CALL_ASK);
+    }
+}
+
+static struct tug_remote_address record_at(const struct tug_task *task, size_t offset) {
+    const struct tug_page_home home = tug_array_home(task->order->array, task->page);
+    struct tug_remote_address there = tug_pool_records(task->order->array, home.rank);
+    there.offset += home.ordinal * sizeof(struct tug_page_record) + offset;
+    return there;
+}
+
+/* This process stands among the askers, or another one does. */
+static void entered(void *d, int status) {
+    struct tug_task *task = d;
+    struct tug_array *array = task->order->array;
+    const struct tug_read_params read = {
+        .src_proc = (int)tug_array_home(array, task->page).rank,
+        .src_raddr = record_at(task, offsetof(struct tug_page_record, seen)),
+        .dest_laddr = local(array, &task->seen),
+        .size_in_bytes = sizeof(task->seen),
+        .on_complete = {looked, task}};
+    atomic_thread_fence(memory_order_seq_cst); /* loads: the record is read after the entering */
+    if (status != 0 || (task->had != 0 && task->had != (uint64_t)array->rank + 1) ||
+        read.src_raddr.key == NULL || !tug_try_read_async(array->context, &read))
+        looked(task, TUG_ERR_STATE);
+}
+
+/* Finds the page in the home's memory. False: that is out of reach, or there is no room. */
+static bool look(struct tug_page *entry, struct tug_task *task) {
     struct tug_array *array = entry->array;
+    const size_t asker = array->rank % TUG_RECORD_ASKERS * sizeof(uint64_t);
+    const struct tug_compare_and_swap_params enter = {
+        .dest_proc = (int)tug_array_home(array, task->page).rank,
+        .dest_raddr = record_at(task, offsetof(struct tug_page_record, askers) + asker),
+        .result_laddr = local(array, &task->had),
+        .size_in_bytes = sizeof(uint64_t),
+        .desired = (uint64_t)array->rank + 1,
+        .on_complete = {entered, task}};
+    if (enter.dest_raddr.key == NULL)
+        return false;
+    entry->asking = true;
+    if (tug_try_compare_and_swap_async(array->context, &enter))
+        return true;
+    entry->asking = false;
+    return false;
+}
+
+static bool ask(struct tug_page *entry, struct tug_task *task, enum tug_gas_call what) {
     if (entry->asking)
         return wait_on(entry, task);
+    if (what != TUG_CALL_ASK || !look(entry, task))
+        send(entry, task, what);
+    return false;
+}
+
+static void send(struct tug_page *entry, struct tug_task *task, enum tug_gas_call what) {
+    struct tug_array *array = entry->array;
     const bool moves = what == TUG_CALL_MOVE;
-    _Atomic uint32_t *wants = moves ? tug_array_wants(array, task->page) : NULL;
+    struct tug_page_record *record = moves ? tug_array_record(array, task->page) : NULL;
+    _Atomic uint32_t *wants = record != NULL ? &record->wants : NULL;
     task->question = (struct tug_question){.page = task->page,
                                            .to = moves ? task->order->to : TUG_NO_OWNER,
-                                           .puts = puts,
                                            .wanted = wants != NULL,
                                            .gently = moves && task->order->gently};
     const struct tug_call_params call = {.dest_proc = (int)tug_array_home(array, task->page).rank,
@@ -211,7 +284,6 @@ static bool ask(struct tug_page *entry, struct tug_task *task, enum tug_gas_call
             atomic_fetch_sub(wants, 1);
         retry(task);
     }
-    return false;
 }
 
 /* ---- doing it: true if the page is done, false if something or somebody else goes on ---- */
@@ -234,10 +306,6 @@ static struct part part_of(const struct tug_task *task) {
 
 static struct tug_remote_address remote(const struct tug_page *entry, size_t offset) {
     return tug_pool_there(entry->array, &entry->place, offset);
-}
-
-static struct tug_local_address local(const struct tug_array *array, const void *address) {
-    return (struct tug_local_address){tug_context_everything(array->context), (uintptr_t)address};
 }
 
 /* Is the memory that holds the page known? If not, something else goes on. */
@@ -273,7 +341,7 @@ static bool do_get(struct tug_page *entry, struct tug_task *task) {
     struct tug_array *array = entry->array;
     const struct part part = part_of(task);
     if (!tug_page_known(entry))
-        return ask(entry, task, TUG_CALL_ASK, false);
+        return ask(entry, task, TUG_CALL_ASK);
     const unsigned char *address = atomic_load_explicit(&entry->address, memory_order_relaxed);
     if (address != NULL) {
         tug_copy(part.local, address + part.offset, part.bytes);
@@ -336,7 +404,7 @@ static bool do_put(struct tug_page *entry, struct tug_task *task) {
     if (tug_page_known(entry) && address == NULL && tug_follow_waits(entry, task))
         return wait_on(entry, task);
     if (!tug_page_known(entry) || !tug_page_enter(entry, task->page))
-        return ask(entry, task, TUG_CALL_ASK, true);
+        return ask(entry, task, TUG_CALL_ASK);
     if (address != NULL && task->order->kind == TUG_ORDER_PUT) {
         tug_copy(address + part.offset, part.local, part.bytes);
         tug_page_leave(entry);
@@ -354,24 +422,24 @@ static bool do_put(struct tug_page *entry, struct tug_task *task) {
 
 /* Does anybody wait for the page? False if the wants cannot be seen from here. */
 static bool wanted(const struct tug_array *array, uint64_t page) {
-    const _Atomic uint32_t *wants = tug_array_wants(array, page);
-    return wants != NULL && atomic_load_explicit(wants, memory_order_relaxed) != 0;
+    const struct tug_page_record *record = tug_array_record(array, page);
+    return record != NULL && atomic_load_explicit(&record->wants, memory_order_relaxed) != 0;
 }
 
 static bool do_move(struct tug_page *entry, struct tug_task *task) {
     if (tug_page_known(entry) && entry->place.owner == task->order->to &&
         (entry->turn || !wanted(entry->array, task->page)))
         return true;
-    return ask(entry, task, TUG_CALL_MOVE, false);
+    return ask(entry, task, TUG_CALL_MOVE);
 }
 
 static bool do_locate(struct tug_page *entry, struct tug_task *task) {
     const bool hold = task->order->kind == TUG_ORDER_HOLD;
     if (!tug_page_known(entry))
-        return ask(entry, task, TUG_CALL_ASK, hold);
+        return ask(entry, task, TUG_CALL_ASK);
     if (hold && entry->place.owner == entry->array->rank &&
         (atomic_load_explicit(&entry->writers, memory_order_relaxed) & TUG_WRITERS_NO_PUTS))
-        return ask(entry, task, TUG_CALL_ASK, true);
+        return ask(entry, task, TUG_CALL_ASK);
     if (!reach(entry, task))
         return false;
     const struct tug_remote_address there = remote(entry, 0);

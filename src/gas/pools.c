@@ -7,7 +7,8 @@
  * their parts, whose pages it uses, and a card pins no more than that. The pointers to pools are of
  * zero pages, most of which never become memory.
  *
- * A part that no card will know is reached by the key of the whole pool, in packets.
+ * A part that no card will know is reached by the key of the whole pool, in packets. The records of
+ * pages (array.h), behind the slots, are a part of their own, which is not reached so.
  *
  * Threading: open, forget and close: the program's thread; the rest: the holder of the baton.
  */
@@ -38,7 +39,7 @@ static struct tug_array_pool *pool_of(struct tug_array *array, uint32_t rank) {
 static struct tug_pool_part *part_of(struct tug_array *array, struct tug_array_pool *pool,
                                      uint32_t number) {
     if (pool->parts == NULL)
-        pool->parts = calloc(array->nparts, sizeof(struct tug_pool_part *));
+        pool->parts = calloc(array->nparts + 1, sizeof(struct tug_pool_part *));
     if (pool->parts == NULL)
         return NULL;
     struct tug_pool_part *part = pool->parts[number];
@@ -60,19 +61,21 @@ static bool goes_mapped(const struct tug_array *array, const struct tug_array_po
 
 /* The part, and cards are told of it, if they can be. NULL: no memory. */
 static struct tug_pool_part *tell_of(struct tug_array *array, uint32_t number) {
-    const size_t bytes = array->part_slots * array->page_bytes;
-    const size_t begin = number * bytes, end = array->nslots * array->page_bytes;
+    const bool records = number == array->nparts;
+    const size_t slots = array->part_slots * array->page_bytes;
+    const size_t begin = records ? array->records_at : number * slots;
+    const size_t end = records ? tug_mem_size(array->pool) : array->records_at;
     struct tug_array_pool *pool = array->pools[array->rank];
     struct tug_pool_part *part = part_of(array, pool, number);
     if (part == NULL || part->state == TUG_POOL_KNOWN)
         return part;
-    part->at = pool->whole;
+    part->at = records ? (struct tug_pool_key){0} : pool->whole;
     part->state = TUG_POOL_KNOWN;
-    if (tug_mem_register(array->context, pool->mapped + begin,
-                         bytes < end - begin ? bytes : end - begin,
-                         &array->registered[number]) == 0) {
+    if (end > begin && tug_mem_register(array->context, pool->mapped + begin,
+                                        records || slots > end - begin ? end - begin : slots,
+                                        &array->registered[number]) == 0) {
         tug_mem_key(array->registered[number], &part->at.key);
-        part->at.first = (uint64_t)number * array->part_slots;
+        part->at.first = records ? 0 : (uint64_t)number * array->part_slots;
     }
     return part;
 }
@@ -96,7 +99,7 @@ static bool on_pool(struct tug_array *array, struct tug_caller caller, const voi
     struct tug_pool_key at = {0};
     uint32_t number;
     memcpy(&number, payload, sizeof(number));
-    if (number >= array->nparts)
+    if (number > array->nparts)
         return false;
     const struct tug_pool_part *part = tell_of(array, number);
     if (part != NULL)
@@ -166,6 +169,19 @@ bool tug_pool_find(struct tug_array *array, const struct tug_page_slot *place,
     return false;
 }
 
+struct tug_remote_address tug_pool_records(struct tug_array *array, uint32_t rank) {
+    struct tug_array_pool *pool = pool_of(array, rank);
+    if (pool != NULL && goes_mapped(array, pool))
+        return (struct tug_remote_address){&pool->whole.key, array->records_at};
+    struct tug_pool_part *part =
+        pool != NULL && !array->cpu_atomics ? part_of(array, pool, array->nparts) : NULL;
+    if (part == NULL || (part->state == TUG_POOL_UNKNOWN && !ask(part, rank, array->nparts)) ||
+        part->state != TUG_POOL_KNOWN || part->status != 0 || part->at.key.word[0] == 0 ||
+        tug_context_shortcut(array->context, rank, &part->at.key) == TUG_SHORTCUT_NONE)
+        return (struct tug_remote_address){0};
+    return (struct tug_remote_address){&part->at.key, 0};
+}
+
 struct tug_remote_address tug_pool_there(const struct tug_array *array,
                                          const struct tug_page_slot *place, size_t offset) {
     const struct tug_array_pool *pool = array->pools[place->owner];
@@ -210,16 +226,16 @@ void tug_pools_forget(struct tug_array *array) {
 
 /* ---- beginning and end ---- */
 
-/* Memory for the first pages of this process, and for wants. Other slots take theirs when pages
+/* Memory for the first pages of this process, and for records. Other slots take theirs when pages
  * come. */
-static bool make_real(struct tug_array *array, size_t wants) {
+static bool make_real(struct tug_array *array, size_t records) {
     unsigned char *base = tug_mem_address(array->pool);
     const size_t share = tug_array_share(array);
     if (!tug_shm_populate(base, share * array->page_bytes, "an array") ||
-        !tug_shm_populate(base + array->wants_at, wants, "an array"))
+        !tug_shm_populate(base + array->records_at, records, "an array"))
         return false;
     memset(base, 0, share * array->page_bytes); /* of a process alone on its node: from malloc */
-    memset(base + array->wants_at, 0, wants);
+    memset(base + array->records_at, 0, records);
     memset(array->real, 1, share);
     return true;
 }
@@ -244,6 +260,7 @@ static void tell_of_first(struct tug_array *array) {
     const size_t share = tug_array_share(array);
     for (uint32_t i = 0; i * array->part_slots < share; i++)
         (void)tell_of(array, i);
+    (void)tell_of(array, array->nparts);
 }
 
 /* Collective over the node. */
@@ -272,16 +289,16 @@ static int meet_node(struct tug_array *array) {
 }
 
 int tug_pools_open(struct tug_array *array) {
-    const size_t wants = array->nhomed * sizeof(uint32_t);
+    const size_t records = array->nhomed * sizeof(struct tug_page_record);
     const MPI_Comm comm = tug_context_comm(array->context);
     size_t bytes;
-    if (__builtin_mul_overflow(array->nslots, array->page_bytes, &array->wants_at) ||
-        __builtin_add_overflow(array->wants_at, wants, &bytes))
+    if (__builtin_mul_overflow(array->nslots, array->page_bytes, &array->records_at) ||
+        __builtin_add_overflow(array->records_at, records, &bytes))
         return TUG_ERR_NO_MEMORY;
     int status = tug_mem_reserve(array->context, bytes, 0, &array->pool);
     if (status != 0)
         return status;
-    if (!tug_all_agree(comm, make_real(array, wants)))
+    if (!tug_all_agree(comm, make_real(array, records)))
         return TUG_ERR_NO_MEMORY;
     tug_array_receive(array, TUG_CALL_POOL, on_pool);
     status = meet_node(array);
@@ -292,7 +309,7 @@ void tug_pools_close(struct tug_array *array) {
     struct tug_array_pool *pool = array->first_pool;
     while (pool != NULL) {
         struct tug_array_pool *next = pool->next;
-        for (uint32_t i = 0; pool->parts != NULL && i < array->nparts; i++)
+        for (uint32_t i = 0; pool->parts != NULL && i <= array->nparts; i++)
             free(pool->parts[i]);
         free((void *)pool->parts);
         free(pool);

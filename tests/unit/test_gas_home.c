@@ -1,7 +1,10 @@
 /* The home of a page in a job of a million: it keeps and does what those who ask for the page cost,
  * not what the job has ranks; it tells all whom a move concerns, whatever their number and however
  * often there is no room; without memory it says so; and a move that shall wait for no hold does
- * not. LLCL and the engine are played here. */
+ * not. It tells those who have entered themselves in the page's record, and shows no place there
+ * while the page moves; nobody reads words of two moves. LLCL and the engine are played here. */
+#include <pthread.h>
+
 #include "check.h"
 #include "gas/array.h"
 #include "llcl/llcl.h"
@@ -10,7 +13,7 @@ enum { MILLION = 1000000, SELF = 0, OWNER = 700000, ASKERS_MOST = 300 };
 
 static struct tug_array array;
 static struct tug_array_pool own;
-static _Atomic uint32_t wants;
+static struct tug_page_record record;
 static tug_receive on_ask, on_move;
 
 /* What was sent and not yet answered. */
@@ -106,7 +109,8 @@ static int begin(void **state) {
     held = false;
     nbegun = 0;
     retried = NULL;
-    own = (struct tug_array_pool){.mapped = (unsigned char *)&wants};
+    memset(&record, 0, sizeof(record));
+    own = (struct tug_array_pool){.mapped = (unsigned char *)&record};
     array =
         (struct tug_array){.rank = SELF, .nranks = MILLION, .npages = 1, .nslots = 16, .nhomed = 1};
     array.pools = calloc(MILLION, sizeof(*array.pools));
@@ -114,7 +118,7 @@ static int begin(void **state) {
     array.pools[SELF] = &own;
     allocated = 0;
     assert_int_equal(tug_home_open(&array, TUG_PLACE_BLOCK), 0);
-    tug_home_begin(&array, 0, 0);
+    (void)tug_home_begin(&array, 0, 0);
     return 0;
 }
 
@@ -160,7 +164,7 @@ static void move(uint32_t to) {
     run();
     assert_int_equal(last_reply.status, 0);
     assert_int_equal(last_reply.place.owner, to);
-    assert_int_equal(wants, 0);
+    assert_int_equal(record.wants, 0);
 }
 
 static void costs_what_those_who_ask_cost(void **state) {
@@ -212,7 +216,7 @@ static void says_when_there_is_no_memory(void **state) {
     on_move(&array, (struct tug_caller){.process = 7}, &question);
     assert_int_equal(last_reply.status, TUG_ERR_NO_MEMORY);
     assert_int_equal(nsent, 0);
-    assert_int_equal(wants, 0);
+    assert_int_equal(record.wants, 0);
     move(OWNER);
 }
 
@@ -231,7 +235,7 @@ static void a_gentle_move_leaves_what_is_held(void **state) {
     assert_int_equal(last_reply.place.owner, SELF);
     assert_int_equal(last_reply.place.generation, 2); /* puts go on in a new one */
     assert_int_equal(told[TUG_CALL_FETCH], 0);
-    assert_int_equal(wants, 0);
+    assert_int_equal(record.wants, 0);
     held = false;
     move_gently(OWNER);
     run();
@@ -255,6 +259,102 @@ static void a_gentle_move_does_not_wait_for_another(void **state) {
     assert_int_equal(last_reply.place.owner, 7);
 }
 
+/* ---- records ---- */
+
+static bool shows(uint32_t owner) {
+    struct tug_page_slot place;
+    return tug_record_read(&record.seen, &place) && place.owner == owner &&
+           place.slot == (owner == SELF ? 0 : 9);
+}
+
+static void tells_those_who_have_entered_themselves(void **state) {
+    (void)state;
+    assert_true(shows(SELF));
+    record.askers[1] = 5 + 1;
+    record.askers[2] = 999998 + 1;
+    record.askers[3] = MILLION + 1; /* no rank */
+    move(OWNER);
+    assert_true(was_told[5] && was_told[999998]);
+    assert_int_equal(told[TUG_CALL_STOP], 3);
+    for (int i = 0; i < TUG_RECORD_ASKERS; i++)
+        assert_int_equal(record.askers[i], 0);
+    assert_true(shows(OWNER));
+}
+
+/* One who meets another one in the word asks, and then there is room. */
+static void a_question_makes_room_for_askers(void **state) {
+    (void)state;
+    record.askers[1] = 5 + 1;
+    ask(9);
+    assert_int_equal(record.askers[1], 0);
+    move(OWNER);
+    assert_true(was_told[5] && was_told[9]);
+}
+
+static void shows_no_place_while_the_page_moves(void **state) {
+    const struct tug_question question = {.page = 0, .to = OWNER};
+    struct tug_page_slot place;
+    (void)state;
+    memset(was_told, 0, sizeof(was_told));
+    on_move(&array, (struct tug_caller){.process = OWNER}, &question);
+    on_move(&array, (struct tug_caller){.process = OWNER}, &question); /* behind it, for nothing */
+    assert_false(tug_record_read(&record.seen, &place));
+    run();
+    assert_true(shows(OWNER));
+}
+
+static void shows_the_place_of_a_page_that_cannot_move(void **state) {
+    const struct tug_question question = {.page = 0, .to = OWNER};
+    (void)state;
+    until_refusal = 1; /* after the turn itself */
+    record.askers[0] = 5 + 1;
+    on_move(&array, (struct tug_caller){.process = OWNER}, &question);
+    assert_int_equal(last_reply.status, TUG_ERR_NO_MEMORY);
+    assert_true(shows(SELF));
+    move(OWNER);
+    assert_true(was_told[5]);
+}
+
+static struct tug_seen shown;
+static _Atomic bool over;
+static _Atomic unsigned found, torn;
+
+/* In whichever order a card or a processor reads. */
+static void *read_records(void *argument) {
+    while (!atomic_load(&over)) {
+        struct tug_seen seen;
+        struct tug_page_slot place;
+        if (argument != NULL)
+            seen.place = atomic_load(&shown.place);
+        seen.generation = atomic_load(&shown.generation);
+        seen.check = atomic_load(&shown.check);
+        if (argument == NULL)
+            seen.place = atomic_load(&shown.place);
+        if (tug_record_read(&seen, &place))
+            atomic_fetch_add(place.owner == place.generation % 1000 ? &found : &torn, 1);
+    }
+    return NULL;
+}
+
+static void nobody_reads_words_of_two_moves(void **state) {
+    enum { MOVES = 1000000 };
+    pthread_t readers[2];
+    (void)state;
+    for (uintptr_t i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&readers[i], NULL, read_records, (void *)i), 0);
+    for (uint64_t n = 1; n <= MOVES || (atomic_load(&found) < 1000 && n < 100 * MOVES); n++) {
+        atomic_store(&shown.generation, 0);
+        tug_record_show(&shown, &(struct tug_page_slot){.generation = n, .owner = n % 1000});
+        for (volatile uint64_t stays = n % 64; stays > 0; stays--) {
+        }
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(readers[i], NULL), 0);
+    assert_true(found > 0);
+    assert_int_equal(torn, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(costs_what_those_who_ask_cost, begin, end),
@@ -263,6 +363,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(says_when_there_is_no_memory, begin, end),
         cmocka_unit_test_setup_teardown(a_gentle_move_leaves_what_is_held, begin, end),
         cmocka_unit_test_setup_teardown(a_gentle_move_does_not_wait_for_another, begin, end),
+        cmocka_unit_test_setup_teardown(tells_those_who_have_entered_themselves, begin, end),
+        cmocka_unit_test_setup_teardown(a_question_makes_room_for_askers, begin, end),
+        cmocka_unit_test_setup_teardown(shows_no_place_while_the_page_moves, begin, end),
+        cmocka_unit_test_setup_teardown(shows_the_place_of_a_page_that_cannot_move, begin, end),
+        cmocka_unit_test(nobody_reads_words_of_two_moves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

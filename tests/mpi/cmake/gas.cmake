@@ -61,3 +61,6 @@ if(TARGET tugboat)
     tug_mpi_bare_program(mpi_gas_sweep ${PROJECT_SOURCE_DIR}/examples/gas_sweep.c tugboat HostMPI::C)
     tug_mpi_test(gas_sweep RANKS 2 NODES emulated WAYS host LABELS gas)
 endif()
+
+# The other processes are stopped: only the engine of the issuer runs.
+tug_layer_test(gas stopped WAYS all RANKS 2 3 5)
