@@ -5,12 +5,10 @@
  * started with the option --rank.
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/settings.h"
 #include "cmd/cmd.h"

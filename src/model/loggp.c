@@ -1,7 +1,5 @@
 #include "model/loggp.h"
 
-#include <stdbool.h>
-
 #include "model/network.h"
 
 #define NODES_LOOKED_AT 1024
