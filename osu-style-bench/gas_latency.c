@@ -1,5 +1,5 @@
 /* gas_latency.c: how long does one get of a global array take, by size: where the page's place is
- * remembered, and where its home has to be asked first? What does a plain read of the low-level
+ * remembered, and where it has to be found first? What does a plain read of the low-level
  * layer take?
  *
  * One thread of rank 0 gets from pages of rank 1, again and again. It remembers the place of one

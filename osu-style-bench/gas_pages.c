@@ -1,5 +1,5 @@
 /* gas_pages.c: how long does a get of a whole page of a global array take, by page size, where the
- * page's place is remembered and where its home is asked each time? How long does it take to own
+ * page's place is remembered and where it is found anew each time? How long does it take to own
  * the page?
  *
  * Rank 0 reads. The home of all pages is rank 1. Their owner is, by case:

@@ -308,7 +308,7 @@ steps() {
         compare gups_tcp 2 "host tug" gups "${updates[@]}"
     environment=()
     begin gets 2 8 lines nanoseconds "bytes" "gets of a relocatable array, one node" \
-        "Where the page's place is remembered, where its home is asked first, out of the read cache; and a plain read of LLCL." &&
+        "Where the page's place is remembered, where it is found first, out of the read cache; and a plain read of LLCL." &&
         columns gets gas_latency "$gets_are" "${gets[@]}"
     environment=("${tcp[@]}")
     begin gets_tcp 4 25 lines nanoseconds "bytes" "gets of a relocatable array, $over_tcp" \
