@@ -43,8 +43,8 @@ static bool all_reached(const struct tug_fabric *fabric, unsigned number) {
            tug_all_agree(fabric->comm, goes_to_all(fabric, number));
 }
 
-static bool only_carries(const struct tug_transport *row) {
-    return row->send != NULL && row->takes == NULL;
+static bool always_carries(const struct tug_transport *row) {
+    return row->send != NULL && row->carries == NULL;
 }
 
 /* May the user miss the row, which cannot be had? One that is allowed by default only, or inside a
@@ -52,14 +52,14 @@ static bool only_carries(const struct tug_transport *row) {
 static bool may_be_missed(const struct tug_fabric *fabric, unsigned number) {
     const struct tug_transport *row = tug_transports[number];
     return !tug_settings.transports_named ||
-           (only_carries(row) && (row->reaches != NULL || (fabric->ways & TUG_WAY_MPI)));
+           (always_carries(row) && (row->reaches != NULL || (fabric->ways & TUG_WAY_MPI)));
 }
 
 static int open_row(struct tug_fabric *fabric, unsigned number) {
     const struct tug_transport *row = tug_transports[number];
     char reason[256] = "";
     int status = TUG_ERR_UNSUPPORTED;
-    if (only_carries(row) || row->missing == NULL ||
+    if (always_carries(row) || row->missing == NULL ||
         tug_all_agree(fabric->comm, !row->missing(reason)))
         status = row->open(fabric, &fabric->states[number], reason);
     if (status == 0)
@@ -99,7 +99,7 @@ int tug_fabric_open(struct tug_fabric *fabric) {
     for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
         const struct tug_transport *row = tug_transports[i];
         const bool is_host = i == TUG_BY_MPI;
-        if (row->open == NULL || (only_carries(row) && everywhere && !(is_host && by_host)) ||
+        if (row->open == NULL || (always_carries(row) && everywhere && !(is_host && by_host)) ||
             (!(fabric->ways & 1u << i) && !is_host))
             continue;
         fabric->to_be_carried = !everywhere;
@@ -108,7 +108,7 @@ int tug_fabric_open(struct tug_fabric *fabric) {
             return status;
         everywhere |= all_reached(fabric, i);
         by_host |= row->wired_by_host && tug_fabric_carries(fabric, i);
-        if (row->takes == NULL || fabric->states[i] == NULL)
+        if (row->takes == NULL || fabric->states[i] == NULL || row->ports(fabric->states[i]) == 0)
             continue;
         fabric->takers[fabric->ntakers++] = (unsigned char)i;
         learn_atomics(fabric, i);

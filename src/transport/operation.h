@@ -106,6 +106,10 @@ static inline bool tug_operation_is_late(const struct tug_operation *operation) 
     return operation->kind >= TUG_OPERATION_SIGNAL && (operation->rkey & TUG_SIGNAL_LATE) != 0;
 }
 
+static inline bool tug_operation_is_atomic(const struct tug_operation *operation) {
+    return operation->kind == TUG_OPERATION_FETCH || operation->kind == TUG_OPERATION_COMPARE;
+}
+
 static inline const unsigned char *tug_operation_data(const struct tug_operation *operation) {
     return operation->local != NULL ? operation->local : operation->data;
 }

@@ -11,7 +11,7 @@
  *   cma                     x                                   other memory of the node
  *   shm                                             x           inboxes in memory of the node
  *   verbs                               x           x           InfiniBand and RoCE
- *   ofi                                             x           libfabric's reliable datagrams
+ *   ofi                                 x           x           libfabric's reliable datagrams
  *   tcp                                             x           sockets of our own
  *   mpi                                             x           messages of the host MPI
  *
@@ -112,15 +112,16 @@ struct tug_transport {
     int (*register_memory)(void *state, struct tug_registration *registration);
     void (*deregister_memory)(void *state, struct tug_registration *registration);
 
-    /* Can it do this operation, to a peer that it reaches? Any thread. NULL: none. */
+    /* Can it do this operation, to a peer that it reaches? See tug_fabric_device_takes(). Any
+     * thread. NULL: none. */
     bool (*takes)(void *state, const struct tug_operation *operation);
 
     /* Do the devices of all processes do remote atomics, which are then atomic to each other when
      * every atomic of the context goes by this row? The same everywhere. NULL: no. */
     bool (*atomics)(const void *state);
 
-    /* The ports that operations can be dealt out to by tug_operation_port(); the same on all. NULL:
-     * it knows no ports. */
+    /* The ports that operations can be dealt out to by tug_operation_port(); 0: as it has been
+     * opened the row takes none. The same on all. Rows that take operations have it. */
     uint32_t (*ports)(const void *state);
 
     /* Takes the operation over. Never refuses: what does not fit now waits inside, linked by
@@ -130,8 +131,8 @@ struct tug_transport {
     /* Takes a write over whose signal the caller posts in packets right behind this, to a peer to
      * which packets go by this row: none that is sent from now on comes to the peer before the
      * write. The write is TUG_WRITE_AHEAD from now on; if it fails, or goes by another row, its
-     * signal is recalled (wire.h). False: nothing happened, and the signal has to wait for the
-     * write's end. NULL: always. */
+     * signal is recalled (wire.h). False, or NULL: nothing happened, and the signal has to wait for
+     * the write's end. */
     bool (*post_signalled)(void *state, struct tug_operation *write, struct tug_operation *signal);
 
     /* The batch ends here: one doorbell. May be NULL. */
@@ -153,7 +154,8 @@ struct tug_transport {
      * it (a part may have gone), and the buffer is still the caller's, who sends it again or never.
      * NULL: it carries none. */
     bool (*send)(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
-    /* Does it carry any as it has been opened? The same on all. NULL: yes. */
+    /* Does it carry any as it has been opened? The same on all. NULL: yes; the row is then not
+     * opened where rows before it carry packets to everybody. */
     bool (*carries)(const void *state);
     /* While it carries packets, its messages to its peers (tug_fabric_control()) are the host's,
      * and the two directions between a pair may go by different rows, this one and one with `make`.
@@ -353,6 +355,29 @@ static inline uint32_t tug_fabric_node_rank(const struct tug_fabric *fabric, uin
 static inline bool tug_fabric_has_inbox(const struct tug_fabric *fabric, uint32_t peer) {
     return fabric->states[TUG_BY_SHM] != NULL &&
            tug_fabric_node_rank(fabric, peer) != TUG_ELSEWHERE;
+}
+
+/* May a row of devices do the operation, as far as all such rows have the same rules? Its remote
+ * memory has an rkey; local memory that the program has not registered (its registration has no id)
+ * goes to processes of this node by packets, if they have inboxes; atomics have 8 bytes, and are
+ * for a card alone (TUG_ATOMIC_BY_CARD), or every atomic of the context is a device's. Any thread.
+ */
+static inline bool tug_fabric_device_takes(const struct tug_fabric *fabric,
+                                           const struct tug_operation *operation) {
+    if (operation->rkey == 0)
+        return false;
+    switch (operation->kind) {
+    case TUG_OPERATION_READ:
+    case TUG_OPERATION_WRITE:
+        return operation->registration == NULL || operation->registration->id != 0 ||
+               !tug_fabric_has_inbox(fabric, operation->peer);
+    case TUG_OPERATION_FETCH:
+    case TUG_OPERATION_COMPARE:
+        return (fabric->device_atomics || operation->op >= TUG_ATOMIC_BY_CARD) &&
+               operation->bytes == 8 && operation->address % 8 == 0;
+    default:
+        return false;
+    }
 }
 
 static inline uint32_t tug_fabric_tag(const struct tug_fabric *fabric,

@@ -52,10 +52,6 @@ static unsigned char *result_of(struct tug_operation *operation) {
     return operation->data + 16;
 }
 
-static bool is_atomic(const struct tug_operation *operation) {
-    return operation->kind == TUG_OPERATION_FETCH || operation->kind == TUG_OPERATION_COMPARE;
-}
-
 /* One that the device does not have. */
 static bool is_tried(const struct tug_operation *operation) {
     return operation->kind == TUG_OPERATION_FETCH && operation->op != TUG_ADD &&
@@ -102,7 +98,7 @@ static bool complete_finished(struct tug_verbs *verbs) {
 /* It is for another rail, or the next row. Atomics are not: the card's and the CPU's are not atomic
  * to each other, and where this row takes atomics, all of this memory are the card's. */
 static void pass_on(struct tug_verbs_view *view, struct tug_operation *operation) {
-    if (is_atomic(operation)) {
+    if (tug_operation_is_atomic(operation)) {
         view->out++;
         finish(view->verbs, view->first + tug_fabric_tag(view->wire.fabric, operation),
                TUG_ERR_DEVICE);
@@ -213,7 +209,7 @@ void tug_verbs_post(struct tug_verbs_view *view, struct tug_operation *operation
     struct tug_verbs_contact *contact = NULL;
     if (!verbs->device_given_up)
         contact = tug_verbs_contact_of(view, operation->peer);
-    const bool foreign = !is_atomic(operation) && operation->bytes > 0 &&
+    const bool foreign = !tug_operation_is_atomic(operation) && operation->bytes > 0 &&
                          operation->local != NULL && !is_known(verbs, operation->registration);
     if (contact == NULL || tug_verbs_pair_closed(contact->pair) ||
         (foreign && !tug_origin_lend(verbs, operation))) {
@@ -294,7 +290,7 @@ static void fill(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t 
     request->sg_list = piece;
     request->num_sge = 1;
     request->send_flags = 0;
-    if (is_atomic(operation)) {
+    if (tug_operation_is_atomic(operation)) {
         fill_atomic(pair, lkey, operation, request, piece);
         return;
     }
@@ -542,7 +538,7 @@ void tug_verbs_flush(struct tug_verbs *verbs, enum tug_verbs_batch batch) {
 
 static void succeeded(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t number) {
     struct tug_operation *operation = tug_verbs_operation(verbs, number);
-    if (is_atomic(operation)) {
+    if (tug_operation_is_atomic(operation)) {
         uint64_t found;
         memcpy(&found, result_of(operation), 8);
         if (is_tried(operation) && found != operation->compare) {
@@ -579,7 +575,7 @@ static void take_messages_back(struct tug_verbs *verbs, struct tug_verbs_pair *p
 }
 
 static bool starts_again(const struct tug_operation *operation, enum again again) {
-    return again == ALL_AGAIN || (again == SAFE_AGAIN && !is_atomic(operation));
+    return again == ALL_AGAIN || (again == SAFE_AGAIN && !tug_operation_is_atomic(operation));
 }
 
 /* The sender has failed: operations that are under way on it start again, ahead of those that wait,

@@ -235,25 +235,15 @@ static void verbs_deregister(void *state, struct tug_registration *registration)
 static bool verbs_takes(void *state, const struct tug_operation *operation) {
     const struct tug_verbs_view *view = state;
     const struct tug_registration *registration = operation->registration;
+    if (!tug_fabric_device_takes(view->wire.fabric, operation))
+        return false; /* atomics of 4 bytes: see queue.c */
+    if (tug_operation_is_atomic(operation))
+        return true;
     if (registration != NULL && registration->bytes > 0 && !tug_origin_lends(registration) &&
         registration->of_transport[TUG_BY_VERBS] == NULL)
         return false; /* the device refused it */
-    if (registration != NULL && tug_origin_lends(registration) &&
-        tug_fabric_has_inbox(view->wire.fabric, operation->peer))
-        return false;
-    if (operation->rkey == 0)
-        return false; /* neither does the peer's know its */
-    switch (operation->kind) {
-    case TUG_OPERATION_READ:
-    case TUG_OPERATION_WRITE: /* of nothing: a card would not look at the key, packets do */
-        return operation->bytes > 0 || !view->carries;
-    case TUG_OPERATION_FETCH:
-    case TUG_OPERATION_COMPARE: /* 4 bytes: see queue.c */
-        return (view->wire.fabric->device_atomics || operation->op >= TUG_ATOMIC_BY_CARD) &&
-               operation->bytes == 8 && operation->address % 8 == 0;
-    default:
-        return false;
-    }
+    /* of nothing: a card would not look at the key, packets do */
+    return operation->bytes > 0 || !view->carries;
 }
 
 static void verbs_post(void *state, struct tug_operation *operation) {
