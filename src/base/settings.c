@@ -39,7 +39,7 @@ struct setting {
 
 /* In the order of enum tug_way. */
 #define WAYS "self, mapped, cma, shm, verbs, ofi, tcp, mpi"
-#define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,tcp,mpi"
+#define TRANSPORTS_INITIAL "self,mapped,cma,shm,verbs,ofi,tcp,mpi"
 
 /* ---- parsers ---- */
 
@@ -341,8 +341,14 @@ static const struct setting settings[] = {
     SETTING("TUGBOAT_TRANSPORTS", transports, transports, TRANSPORTS_INITIAL,
             "one or more of " WAYS ", with commas between",
             "the ways that LLCL may take to another process. mpi also carries the connection "
-            "setup, and active messages if no other way is left. ofi is libfabric, for Slingshot, "
-            "EFA and Omni-Path"),
+            "setup, and active messages if no other way is left. ofi is libfabric. By default "
+            "it is used with a Slingshot card only; if it is named, with the best provider that "
+            "libfabric has, for example EFA or Omni-Path"),
+    SETTING("TUGBOAT_OFI_RMA", switch, ofi_rma, "off", "on, off",
+            "on: ofi does reads, writes and 8-byte atomics by RMA with every provider that has it, "
+            "for example EFA, and not only with a Slingshot card. With a provider in software, an "
+            "operation on memory that is not registered any more may end the connection to its "
+            "owner, or go unnoticed"),
     SETTING("TUGBOAT_PROOF", choice, proof, "auto", "auto, required, off",
             "whether two processes that connect over tcp prove to each other that they are of the "
             "job, by keyed digests from libcrypto.so.3 (OpenSSL 3) or the kernel. Without digests, "

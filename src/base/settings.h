@@ -56,7 +56,7 @@ enum tug_way {
     TUG_WAY_CMA = 4,    /* large blocks inside the node by cross-memory attach, directly */
     TUG_WAY_SHM = 8,    /* packets through shared memory */
     TUG_WAY_VERBS = 16, /* InfiniBand, RoCE */
-    TUG_WAY_OFI = 32,   /* packets by libfabric */
+    TUG_WAY_OFI = 32,   /* libfabric */
     TUG_WAY_TCP = 64,   /* packets through sockets of our own */
     TUG_WAY_MPI = 128,  /* packets by messages of the host MPI */
 };
@@ -119,6 +119,7 @@ struct tug_settings {
     bool partitioned;           /* TUGBOAT_PARTITIONED */
     unsigned transports;        /* TUGBOAT_TRANSPORTS: enum tug_way bits */
     bool transports_named;      /* the user has set TUGBOAT_TRANSPORTS */
+    bool ofi_rma;               /* TUGBOAT_OFI_RMA */
     enum tug_proof proof;       /* TUGBOAT_PROOF */
     uint64_t peer_timeout_s;    /* TUGBOAT_PEER_TIMEOUT */
     uint64_t operations;        /* TUGBOAT_OPERATIONS, a power of two */

@@ -55,6 +55,7 @@
     X(VERBS_RAIL_2, "verbs_rail_2", "the same by the second, with short ones that name it")        \
     X(VERBS_RAIL_3, "verbs_rail_3", "by the third")                                                \
     X(VERBS_RAIL_4, "verbs_rail_4", "by the fourth")                                               \
+    X(OFI_REQUESTS, "ofi_requests", "reads, writes and atomics handed to libfabric")               \
     X(LONE, "lone", "LLCL operations that went to a process of the node by themselves")            \
     X(FLUSHES_COMBINED, "flushes_combined", "flushes that another thread's flush waited for")      \
     X(DIRECT_WINDOWS, "direct_windows", "windows in the direct lane")                              \

@@ -127,10 +127,11 @@ static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
     sum(table, "endpoint of tcp");
 }
 
-/* Only where it is wanted, which it is not by default. */
+/* Only where it is used. */
 static void print_ofi(struct table *table, uint64_t ranks) {
     const size_t packet = tug_wire_ofi_packet();
-    if (packet == 0 || !(tug_settings.transports & TUG_WAY_OFI))
+    char reason[256];
+    if (!(tug_settings.transports & TUG_WAY_OFI) || tug_transport_ofi.missing(reason))
         return;
     row_of(table, "addresses", ranks,
            (tug_wire_ofi_footprint(ranks) - tug_wire_ofi_footprint(0)) / ranks, "libfabric's");

@@ -28,6 +28,7 @@
 #include "rma/private.h"
 #include "rma/remote.h"
 #include "rma/spare.h"
+#include "transport/packets/wire.h"
 #include "transport/transport.h"
 
 #define HOST_ALIGNMENT 16 /* what MPICH 4.0.2 over UCX addresses rightly */
@@ -120,14 +121,18 @@ static struct {
 } network = {.once = PTHREAD_ONCE_INIT};
 
 /* Sets network.alone and network.reason. alone: this process has a descriptor of an RDMA card open,
- * which the host MPI uses, and the library's verbs transport cannot be used, since
- * TUGBOAT_TRANSPORTS excludes it or it finds no device. */
+ * which the host MPI uses, and neither verbs nor ofi can use a card, since TUGBOAT_TRANSPORTS
+ * excludes the row or it finds no device. */
 static void look_at_network(void) {
     static const char *const cards[] = {"/dev/infiniband/uverbs", "/dev/hfi1", "/dev/cxi", NULL};
-    const bool verbs = (tug_settings.transports & TUG_WAY_VERBS) != 0;
-    char card[64], reason[256] = "verbs is not in TUGBOAT_TRANSPORTS";
+    const unsigned ways = tug_settings.transports;
+    char card[64] = "", reason[256] = "verbs is not in TUGBOAT_TRANSPORTS", other[256] = "";
     network.alone = tug_descriptor_of(cards, card, sizeof card) &&
-                    (!verbs || tug_transport_verbs.missing(reason));
+                    (!(ways & TUG_WAY_VERBS) || tug_transport_verbs.missing(reason)) &&
+                    (!(ways & TUG_WAY_OFI) || tug_wire_ofi_lacks_card(other));
+    if (strstr(card, "cxi") != NULL)
+        snprintf(reason, sizeof reason, "%s",
+                 ways & TUG_WAY_OFI ? other : "ofi is not in TUGBOAT_TRANSPORTS");
     if (network.alone)
         snprintf(network.reason, sizeof network.reason,
                  "the host does RDMA by %s, and the library does not: %s", card, reason);

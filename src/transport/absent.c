@@ -39,7 +39,7 @@ bool tug_verbs_footprint(uint32_t operations, uint32_t active,
 #endif
 
 #if !TUG_HAS_OFI
-ABSENT(ofi, "packets by libfabric", "libfabric-dev (libfabric-devel)");
+ABSENT(ofi, "libfabric", "libfabric-dev (libfabric-devel)");
 
 size_t tug_wire_ofi_footprint(uint64_t nranks) {
     (void)nranks;
@@ -52,5 +52,9 @@ size_t tug_wire_ofi_endpoint_footprint(void) {
 
 size_t tug_wire_ofi_packet(void) {
     return 0;
+}
+
+bool tug_wire_ofi_lacks_card(char *reason) {
+    return ofi_missing(reason);
 }
 #endif

@@ -86,7 +86,7 @@ static void learn_atomics(struct tug_fabric *fabric, unsigned number) {
     const struct tug_transport *row = tug_transports[number];
     if (row->atomics == NULL || !row->atomics(fabric->states[number]))
         return;
-    fabric->card_atomics = true;
+    fabric->card_atomics = row->orders_atomics;
     fabric->device_atomics =
         tug_all_agree(fabric->comm, !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)));
     fabric->open_to_atomics = fabric->device_atomics;

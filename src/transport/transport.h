@@ -119,6 +119,8 @@ struct tug_transport {
     /* Do the devices of all processes do remote atomics, which are then atomic to each other when
      * every atomic of the context goes by this row? The same everywhere. NULL: no. */
     bool (*atomics)(const void *state);
+    /* Those to one process happen in the order in which they were posted. */
+    bool orders_atomics;
 
     /* The ports that operations can be dealt out to by tug_operation_port(); 0: as it has been
      * opened the row takes none. The same on all. Rows that take operations have it. */
@@ -234,9 +236,9 @@ struct tug_fabric {
     unsigned ways;              /* enum tug_way bits: allowed and possible */
     bool to_be_carried;         /* while rows are opened: packets do not go to everybody by those
                                    before this one; the same on all */
-    bool card_atomics;          /* the cards of all processes have atomics; the same on all */
-    bool device_atomics;        /* agreed: atomics of 8 bytes by the network card, for all pairs */
-    bool open_to_atomics;       /* memory that is registered is open to the cards' atomics */
+    bool card_atomics;    /* the cards of all processes have ordered atomics; the same on all */
+    bool device_atomics;  /* agreed: atomics of 8 bytes by the network card, for all pairs */
+    bool open_to_atomics; /* memory that is registered is open to the cards' atomics */
 
     struct tug_operation *operations; /* [noperations] */
     uint32_t noperations;

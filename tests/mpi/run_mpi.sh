@@ -59,7 +59,7 @@ for name in $(compgen -e | grep -E '^TUGBOAT' || true); do unset "$name"; done
 unset LD_PRELOAD
 
 if [ -n "$needs" ]; then
-    lacks=$("${needs%:*}" info -d | awk -v name="${needs##*:}" '$0 == name { on = 1; next } /^[a-z]/ { on = 0 }
+    lacks=$(TUGBOAT_TRANSPORTS="${needs##*:}" "${needs%:*}" info -d | awk -v name="${needs##*:}" '$0 == name { on = 1; next } /^[a-z]/ { on = 0 }
         on && sub(/^ *not available: /, "")')
     [ -z "$lacks" ] || { echo "skipped: no ${needs##*:}: $lacks"; exit 77; }
 fi

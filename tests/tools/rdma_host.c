@@ -1,12 +1,11 @@
 /* Makes a process look as if the host MPI had a card open: a descriptor of /dev/zero is one of
- * the card's. Preloaded before the library. */
+ * the card's, InfiniBand's or that of RDMA_HOST_CARD. Preloaded before the library. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CARD "/dev/infiniband/uverbs0"
 
 ssize_t readlinkat(int folder, const char *restrict name, char *restrict path, size_t bytes) {
     static ssize_t (*next)(int, const char *, char *, size_t);
@@ -19,6 +18,8 @@ ssize_t readlinkat(int folder, const char *restrict name, char *restrict path, s
     const ssize_t n = next(folder, name, path, bytes);
     if (n != length || memcmp(path, file, sizeof(file) - 1) != 0)
         return n;
-    memcpy(path, CARD, sizeof(CARD) - 1);
-    return sizeof(CARD) - 1;
+    const char *named = getenv("RDMA_HOST_CARD");
+    const char *card = named != NULL ? named : "/dev/infiniband/uverbs0";
+    memcpy(path, card, strlen(card));
+    return (ssize_t)strlen(card);
 }

@@ -2,7 +2,8 @@
  * prefers here. Packets arrive in order and whole; those that come before their context is served
  * are kept for it, and those for a context that is not here are passed over. Trailers are read
  * where they are, once, and what comes behind them waits; where the provider reads nothing there
- * are none.
+ * are none. Operations are the provider's RMA, as if TUGBOAT_OFI_RMA were on. And which provider is
+ * taken by default, out of lists that libfabric might return.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,14 +13,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/stats.h"
 #include "transport/ofi/private.h"
 
 #define PATIENCE_NS ((uint64_t)60 * 1000000000u)
 #define PACKETS 1000u /* more than there are receives and sends */
 #define CONTEXT 0x7475676f66690000u
 #define LONG_MOST ((size_t)1 << 20)
+#define OPERATIONS 64u
 #define LONG_ROOM 100000u /* bytes that a receiver has room for at a time */
 
 /* One of the processes, with its part of one context. */
@@ -31,6 +35,8 @@ struct side {
     bool nowhere;                       /* trailers that come are for nobody */
     size_t awaited;                     /* bytes of the trailer that is to come */
     unsigned char *sent_from, *read_to; /* [LONG_MOST] */
+    struct tug_operation operations[OPERATIONS];
+    struct tug_registration memory; /* of sent_from */
 };
 
 static struct side sides[2];
@@ -404,9 +410,349 @@ static void not_taken(void **state) {
     assert_int_equal(refusals, 0);
 }
 
+/* ---- operations ---- */
+
+static int ends, last_status;
+
+static void ended_with(void *d, int status) {
+    (void)d;
+    ends++;
+    last_status = status;
+}
+
+/* The memory that side 0 operates on is sent_from of side 1. */
+static void register_it(void) {
+    sides[1].memory =
+        (struct tug_registration){.base = sides[1].sent_from, .bytes = LONG_MOST, .id = 7};
+    assert_int_equal(tug_transport_ofi.register_memory(sides[1].view, &sides[1].memory), 0);
+}
+
+static int begin_operations(void **state) {
+    tug_settings.ofi_rma = true;
+    tug_stats_on = true;
+    if (begin(state) != 0)
+        return -1;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct side *side = &sides[i];
+        side->fabric.operations = side->operations;
+        side->fabric.noperations = OPERATIONS;
+        assert_int_equal(tug_tags_init(&side->fabric.tags, OPERATIONS), 0);
+    }
+    ends = 0;
+    register_it();
+    return 0;
+}
+
+static int end_operations(void **state) {
+    tug_transport_ofi.deregister_memory(sides[1].view, &sides[1].memory);
+    const int status = end(state);
+    for (uint32_t i = 0; i < 2; i++)
+        tug_tags_fini(&sides[i].fabric.tags);
+    tug_settings.ofi_rma = tug_stats_on = false;
+    return status;
+}
+
+/* One of side 0 on [offset, offset + bytes) of side 1's memory; local: NULL, its data are in it. */
+static struct tug_operation *operation_of(enum tug_operation_kind kind, uint64_t offset,
+                                          unsigned char *local, uint64_t bytes) {
+    struct side *side = &sides[0];
+    uint32_t tag = 0;
+    assert_true(tug_tags_take(&side->fabric.tags, &tag));
+    struct tug_operation *operation = &side->operations[tag];
+    *operation = (struct tug_operation){.on_complete = {ended_with, NULL},
+                                        .key = sides[1].memory.id,
+                                        .offset = offset,
+                                        .address = (uintptr_t)sides[1].memory.base + offset,
+                                        .rkey = sides[1].memory.rkeys[0],
+                                        .peer = 1,
+                                        .local = local,
+                                        .bytes = bytes,
+                                        .kind = (uint8_t)kind};
+    side->fabric.out++;
+    return operation;
+}
+
+/* Posts it and polls until it has ended. Returns its status. */
+static int execute(struct tug_operation *operation) {
+    const uint64_t start = tug_clock_ns();
+    const int before = ends;
+    tug_transport_ofi.post(sides[0].view, operation);
+    while (ends == before) {
+        assert_true(tug_transport_ofi.busy(sides[0].view));
+        assert_true(tug_clock_ns() - start < PATIENCE_NS);
+        (void)tug_ofi_poll(sides[0].view->endpoint);
+        (void)tug_ofi_poll(sides[1].view->endpoint);
+    }
+    assert_false(tug_transport_ofi.busy(sides[0].view));
+    assert_int_equal(sides[0].fabric.out, 0);
+    return last_status;
+}
+
+static uint64_t requests(void) {
+    return atomic_load(&tug_stat_values[TUG_STAT_OFI_REQUESTS]);
+}
+
+/* Data of a short write are in the operation; what the memory has at a write's end is right. */
+static void writes_and_reads(void **state) {
+    static const size_t sizes[] = {1, 24, 25, 4096, LONG_MOST};
+    (void)state;
+    if (!can_read())
+        return;
+    assert_int_not_equal(sides[1].memory.rkeys[0], 0);
+    for (size_t i = 0; i < 5; i++) {
+        const size_t bytes = sizes[i], offset = bytes < LONG_MOST ? 4099 : 0;
+        unsigned char *from = sides[0].sent_from;
+        const uint64_t before = requests();
+        from[0] = (unsigned char)(100 + i);
+        struct tug_operation *write = operation_of(TUG_OPERATION_WRITE, offset, from, bytes);
+        if (bytes <= TUG_OPERATION_INLINE) {
+            memcpy(write->data, from, bytes);
+            write->local = NULL;
+        }
+        assert_true(tug_transport_ofi.takes(sides[0].view, write));
+        assert_int_equal(execute(write), 0);
+        assert_memory_equal(sides[1].sent_from + offset, from, bytes);
+        assert_int_equal(execute(operation_of(TUG_OPERATION_READ, offset, sides[0].read_to, bytes)),
+                         0);
+        assert_memory_equal(sides[0].read_to, from, bytes);
+        assert_int_equal(requests() - before, 2);
+    }
+    assert_int_equal(sides[1].received, 0);
+}
+
+/* More than the provider sends at once, in pieces. */
+static void in_pieces(void **state) {
+    (void)state;
+    if (!can_read())
+        return;
+    const uint64_t before = requests();
+    sides[0].view->endpoint->info->ep_attr->max_msg_size = 100000;
+    assert_int_equal(execute(operation_of(TUG_OPERATION_WRITE, 8, sides[0].sent_from, 450000)), 0);
+    assert_memory_equal(sides[1].sent_from + 8, sides[0].sent_from, 450000);
+    assert_int_equal(requests() - before, 5);
+}
+
+static void atomics(void **state) {
+    static const struct {
+        enum tug_atomic_op op;
+        uint64_t operand, result;
+    } cases[] = {{TUG_ADD, 5, 105},
+                 {TUG_AND, 0xfc, 104},
+                 {TUG_OR, 3, 107},
+                 {TUG_XOR, 1, 106},
+                 {TUG_SWAP, 9, 9}};
+    uint64_t *word = (uint64_t *)(void *)(sides[1].sent_from + 64), found, expected = 100;
+    (void)state;
+    if (!tug_transport_ofi.atomics(sides[0].view))
+        return;
+    *word = expected;
+    struct tug_operation *operation = operation_of(TUG_OPERATION_FETCH, 64, NULL, 8);
+    assert_false(tug_transport_ofi.takes(sides[0].view, operation)); /* not agreed */
+    sides[0].fabric.device_atomics = true;
+    operation->bytes = 4;
+    assert_false(tug_transport_ofi.takes(sides[0].view, operation));
+    operation->bytes = 8;
+    assert_true(tug_transport_ofi.takes(sides[0].view, operation));
+    operation->op = TUG_ADD;
+    operation->operand = 0;
+    assert_int_equal(execute(operation), 0);
+    for (size_t i = 0; i < 5; i++) {
+        operation = operation_of(TUG_OPERATION_FETCH, 64, (unsigned char *)&found, 8);
+        operation->op = (uint8_t)cases[i].op;
+        operation->operand = cases[i].operand;
+        assert_int_equal(execute(operation), 0);
+        assert_int_equal(found, expected);
+        assert_int_equal(*word, cases[i].result);
+        expected = cases[i].result;
+    }
+    for (uint64_t compare = 8; compare <= 9; compare++) {
+        operation = operation_of(TUG_OPERATION_COMPARE, 64, (unsigned char *)&found, 8);
+        operation->operand = 77;
+        operation->compare = compare;
+        assert_int_equal(execute(operation), 0);
+        assert_int_equal(found, 9);
+        assert_int_equal(*word, compare == 9 ? 77 : 9);
+    }
+}
+
+static unsigned times_full;
+
+static ssize_t full(struct fid_ep *ep, const struct fi_msg_rma *message, uint64_t flags) {
+    (void)ep, (void)message, (void)flags;
+    times_full++;
+    return -FI_EAGAIN;
+}
+
+/* What has no room is sent by a later poll, in order, and nobody sleeps until then. */
+static void no_room(void **state) {
+    (void)state;
+    if (!can_read())
+        return;
+    struct tug_ofi_endpoint *endpoint = sides[0].view->endpoint;
+    struct fi_ops_rma *theirs = endpoint->ep->rma, ours = *theirs;
+    ours.writemsg = full;
+    endpoint->ep->rma = &ours;
+    for (size_t i = 0; i < 3; i++)
+        tug_transport_ofi.post(sides[0].view, operation_of(TUG_OPERATION_WRITE, 16 * i,
+                                                           sides[0].sent_from + 512 * i, 16));
+    (void)tug_ofi_poll(endpoint);
+    assert_int_equal(ends, 0);
+    assert_true(times_full >= 2);
+    assert_false(tug_ofi_arm(endpoint));
+    endpoint->ep->rma = theirs;
+    tug_transport_ofi.post(sides[0].view, operation_of(TUG_OPERATION_READ, 0, sides[0].read_to, 8));
+    const uint64_t start = tug_clock_ns();
+    while (ends < 4) {
+        assert_true(tug_clock_ns() - start < PATIENCE_NS);
+        (void)tug_ofi_poll(sides[0].view->endpoint);
+        (void)tug_ofi_poll(sides[1].view->endpoint);
+    }
+    for (size_t i = 0; i < 3; i++)
+        assert_memory_equal(sides[1].sent_from + 16 * i, sides[0].sent_from + 512 * i, 16);
+}
+
+static ssize_t broken(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
+                      void *result_desc, fi_addr_t to, uint64_t addr, uint64_t key,
+                      enum fi_datatype datatype, enum fi_op op, void *context) {
+    (void)ep, (void)buf, (void)count, (void)desc, (void)result, (void)result_desc, (void)to;
+    (void)addr, (void)datatype, (void)op, (void)context;
+    return key == 0x7777 ? -FI_EKEYREJECTED : -FI_EIO;
+}
+
+/* An atomic that fails ends with an error: other ways are not atomic to the card's. */
+static void atomics_fail(void **state) {
+    (void)state;
+    if (!tug_transport_ofi.atomics(sides[0].view))
+        return;
+    struct tug_ofi_endpoint *endpoint = sides[0].view->endpoint;
+    struct fi_ops_atomic *theirs = endpoint->ep->atomic, ours = *theirs;
+    ours.readwrite = broken;
+    endpoint->ep->atomic = &ours;
+    for (int refused = 0; refused < 2; refused++) {
+        struct tug_operation *operation = operation_of(TUG_OPERATION_FETCH, 64, NULL, 8);
+        operation->rkey = refused ? 0x7777 : operation->rkey;
+        tug_transport_ofi.post(sides[0].view, operation);
+        assert_int_equal(ends, refused + 1);
+        assert_int_equal(last_status, refused ? TUG_ERR_KEY : TUG_ERR_PEER);
+    }
+    endpoint->ep->atomic = theirs;
+}
+
+static int (*register_theirs)(struct fid *, const void *, size_t, uint64_t, uint64_t, uint64_t,
+                              uint64_t, struct fid_mr **, void *);
+
+static int give_wide_key(struct fid *domain, const void *memory, size_t bytes, uint64_t access,
+                         uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **region,
+                         void *context) {
+    const int error =
+        register_theirs(domain, memory, bytes, access, offset, key, flags, region, context);
+    if (error == 0)
+        (*region)->key |= (uint64_t)1 << 32;
+    return error;
+}
+
+/* Memory that the provider refuses, or gives a key that does not fit, is not known to it; nor is
+ * any where a row verbs is open. A key is not given twice. */
+static void registrations(void **state) {
+    struct tug_registration *memory = &sides[1].memory;
+    struct tug_ofi_endpoint *endpoint = sides[1].view->endpoint;
+    struct fi_ops_mr *theirs = endpoint->domain->mr, ours = *theirs;
+    (void)state;
+    if (!can_read())
+        return;
+    for (int which = 0; which < 3; which++) {
+        const uint32_t before = memory->rkeys[0];
+        tug_transport_ofi.deregister_memory(sides[1].view, memory);
+        register_it();
+        assert_int_not_equal(memory->rkeys[0], before);
+        assert_false(memory->rkeys[0] & TUG_OFI_TRAILER_KEY);
+    }
+    register_theirs = theirs->reg;
+    endpoint->domain->mr = &ours;
+    for (int which = 0; which < 3; which++) {
+        tug_transport_ofi.deregister_memory(sides[1].view, memory);
+        ours.reg = which == 0 ? refuse : give_wide_key;
+        if (which == 2)
+            endpoint->domain->mr = theirs;
+        sides[1].view->operates = which != 2;
+        register_it();
+        assert_null(memory->of_transport[TUG_BY_OFI]);
+        struct tug_operation *write = operation_of(TUG_OPERATION_WRITE, 0, sides[0].sent_from, 8);
+        assert_false(tug_transport_ofi.takes(sides[0].view, write));
+    }
+}
+
+/* With verbs, and without the setting, operations go in packets. */
+static void no_operations(void **state) {
+    struct tug_ofi_endpoint *endpoint = sides[0].view->endpoint;
+    (void)state;
+    assert_int_equal(tug_transport_ofi.ports(sides[0].view), 0);
+    tug_settings.ofi_rma = true;
+    sides[0].fabric.states[TUG_BY_VERBS] = &sides;
+    struct tug_ofi_view *other = tug_ofi_view_make(endpoint, &sides[0].fabric);
+    assert_int_equal(tug_transport_ofi.ports(other), 0);
+    tug_transport_ofi.close(other);
+    sides[0].fabric.states[TUG_BY_VERBS] = NULL;
+    other = tug_ofi_view_make(endpoint, &sides[0].fabric);
+    assert_int_equal(tug_transport_ofi.ports(other), tug_ofi_reads(endpoint));
+    tug_transport_ofi.close(other);
+    tug_settings.ofi_rma = false;
+}
+
+/* ---- the provider ---- */
+
+static void default_providers(void **state) {
+    static const struct {
+        const char *names[4];
+        uint64_t caps;
+        int by_default, by_hand; /* which is taken, -1: none */
+    } lists[] = {{{"tcp;ofi_rxm", "net", "shm"}, FI_RMA, -1, 0},
+                 {{"udp;ofi_rxd", "sockets", "shm"}, FI_RMA, -1, 2},
+                 {{"cxi", "tcp;ofi_rxm"}, FI_RMA, 0, 0},
+                 {{"efa", "cxi", "tcp;ofi_rxm"}, FI_RMA, 1, 0},
+                 {{"cxi"}, 0, -1, 0},
+                 {{"verbs;ofi_rxm", "psm3", "opx"}, FI_RMA, -1, 0},
+                 {{"cxi;ofi_rxm"}, FI_RMA, -1, 0},
+                 {{NULL}, FI_RMA, -1, -1}};
+    (void)state;
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        struct fi_fabric_attr fabrics[4] = {0};
+        struct fi_ep_attr ep = {.max_msg_size = SIZE_MAX};
+        struct fi_info infos[4] = {0}, *first = NULL;
+        for (int n = 3; n >= 0; n--) {
+            if (lists[i].names[n] == NULL)
+                continue;
+            fabrics[n].prov_name = (char *)(uintptr_t)lists[i].names[n];
+            infos[n] = (struct fi_info){
+                .next = first, .caps = lists[i].caps, .fabric_attr = &fabrics[n], .ep_attr = &ep};
+            first = &infos[n];
+        }
+        const int expected[2] = {lists[i].by_hand, lists[i].by_default};
+        for (int by_card = 0; by_card < 2; by_card++)
+            assert_ptr_equal(tug_ofi_pick(first, by_card),
+                             expected[by_card] >= 0 ? &infos[expected[by_card]] : NULL);
+    }
+}
+
+/* A machine without the card does not even load libfabric; the reason says what to do. */
+static void no_card(void **state) {
+    char reason[256] = "";
+    (void)state;
+    if (access("/sys/class/cxi", F_OK) == 0)
+        return;
+    tug_settings.transports_named = false;
+    assert_true(tug_transport_ofi.missing(reason));
+    assert_non_null(strstr(reason, "TUGBOAT_TRANSPORTS"));
+    assert_true(tug_wire_ofi_lacks_card(reason));
+    tug_settings.transports_named = true;
+    assert_true(tug_wire_ofi_lacks_card(reason));
+    assert_false(tug_transport_ofi.missing(reason));
+}
+
 int main(void) {
     char reason[256];
-    struct fi_info *info = tug_ofi_choose(reason);
+    tug_settings.transports_named = true;
+    struct fi_info *info = tug_ofi_choose(false, reason);
     if (info == NULL) {
         printf("skipped: %s\n", reason);
         return 77;
@@ -426,6 +772,15 @@ int main(void) {
         cmocka_unit_test_setup_teardown(bad_keys, begin, end),
         cmocka_unit_test_setup_teardown(abandoned, begin, end),
         cmocka_unit_test_setup_teardown(packets_alone, begin_without, end),
+        cmocka_unit_test_setup_teardown(writes_and_reads, begin_operations, end_operations),
+        cmocka_unit_test_setup_teardown(in_pieces, begin_operations, end_operations),
+        cmocka_unit_test_setup_teardown(atomics, begin_operations, end_operations),
+        cmocka_unit_test_setup_teardown(no_room, begin_operations, end_operations),
+        cmocka_unit_test_setup_teardown(atomics_fail, begin_operations, end_operations),
+        cmocka_unit_test_setup_teardown(registrations, begin_operations, end_operations),
+        cmocka_unit_test_setup_teardown(no_operations, begin, end),
+        cmocka_unit_test(default_providers),
+        cmocka_unit_test(no_card),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

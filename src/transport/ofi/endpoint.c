@@ -93,7 +93,7 @@ static void tell_ended(struct tug_ofi_endpoint *endpoint, fi_addr_t peer) {
 
 /* ---- sending ---- */
 
-static void close_object(struct fid *object) {
+void tug_ofi_close_object(struct fid *object) {
     if (object != NULL && fi_close(object) != 0)
         tug_log(TUG_VERBOSE_INFO, "ofi: an object of libfabric is still in use");
 }
@@ -102,22 +102,32 @@ static void hide(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *send) {
     if (send->region != NULL && send == endpoint->copied)
         endpoint->copied = NULL;
     else if (send->region != NULL)
-        close_object(&send->region->fid);
+        tug_ofi_close_object(&send->region->fid);
     send->region = NULL;
 }
 
-/* Lets others read there. NULL: the provider refuses. */
-static struct fid_mr *open_region(struct tug_ofi_endpoint *endpoint, const void *memory,
-                                  size_t bytes) {
+struct fid_mr *tug_ofi_open_region(struct tug_ofi_endpoint *endpoint, const void *memory,
+                                   size_t bytes, uint64_t access, uint64_t key, int *error) {
     struct fid_mr *region;
-    if (fi_mr_reg(endpoint->domain, memory, bytes, FI_REMOTE_READ, 0, (uint32_t)++endpoint->keys, 0,
-                  &region, NULL) != 0)
+    *error = -fi_mr_reg(endpoint->domain, memory, bytes, access, 0, key, 0, &region, NULL);
+    if (*error != 0)
         return NULL;
-    if (!(endpoint->info->domain_attr->mr_mode & FI_MR_ENDPOINT) ||
-        (fi_mr_bind(region, &endpoint->ep->fid, 0) == 0 && fi_mr_enable(region) == 0))
+    if (endpoint->info->domain_attr->mr_mode & FI_MR_ENDPOINT) {
+        *error = -fi_mr_bind(region, &endpoint->ep->fid, 0);
+        *error = *error == 0 ? -fi_mr_enable(region) : *error;
+    }
+    if (*error == 0)
         return region;
-    close_object(&region->fid);
+    tug_ofi_close_object(&region->fid);
     return NULL;
+}
+
+/* Lets others read a trailer there. The keys differ from those of registrations. */
+static struct fid_mr *open_trailer(struct tug_ofi_endpoint *endpoint, const void *memory,
+                                   size_t bytes) {
+    const uint32_t key = (uint32_t)++endpoint->keys | TUG_OFI_TRAILER_KEY;
+    int error;
+    return tug_ofi_open_region(endpoint, memory, bytes, FI_REMOTE_READ, key, &error);
 }
 
 /* Lets the peer read the trailer, or a copy of it where that is refused (too much is locked).
@@ -125,7 +135,7 @@ static struct fid_mr *open_region(struct tug_ofi_endpoint *endpoint, const void 
 static bool expose(struct tug_ofi_endpoint *endpoint, struct tug_ofi_send *send) {
     const struct tug_buffer *buffer = send->buffer;
     const unsigned char *memory = buffer->trailer;
-    send->region = open_region(endpoint, memory, buffer->packet.trailer);
+    send->region = open_trailer(endpoint, memory, buffer->packet.trailer);
     if (send->region == NULL) {
         if (endpoint->copied != NULL)
             return false;
@@ -452,6 +462,7 @@ static void wake_reads(struct tug_ofi_endpoint *endpoint) {
 }
 
 void tug_ofi_forget(struct tug_ofi_view *view) {
+    tug_ofi_forget_jobs(view);
     for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {
         struct tug_ofi_send *send = &view->endpoint->sends[i];
         if (!send->out || send->view != view)
@@ -482,6 +493,8 @@ static void complete(struct tug_ofi_endpoint *endpoint, void *context, size_t by
     struct tug_ofi_receive *receive = context;
     if (request->kind == TUG_OFI_READ) {
         take_read(context, error);
+    } else if (request->kind == TUG_OFI_OPERATION) {
+        tug_ofi_job_ended(endpoint, context, error);
     } else if (request->kind == TUG_OFI_RECEIVE) {
         if (error != 0)
             tug_log(TUG_VERBOSE_WARN,
@@ -527,6 +540,7 @@ bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint) {
                       "process may not end: leave ofi out of TUGBOAT_TRANSPORTS");
     bool moved = n > 0 || n == -FI_EAVAIL;
     moved |= end_failed(endpoint);
+    moved |= tug_ofi_send_jobs(endpoint);
     if (endpoint->nstuck > 0)
         hand_up_stuck(endpoint);
     moved |= take_receives(endpoint);
@@ -542,8 +556,8 @@ bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint) {
     if (endpoint->armed == endpoint->turns.polls + 1)
         return true;
     if (endpoint->descriptor < 0 || endpoint->failed != NULL || endpoint->waiting > 0 ||
-        endpoint->posted < endpoint->taken + TUG_OFI_RECEIVES || endpoint->nstuck > 0 ||
-        endpoint->receives[endpoint->taken % TUG_OFI_RECEIVES].done ||
+        endpoint->unsent != NULL || endpoint->posted < endpoint->taken + TUG_OFI_RECEIVES ||
+        endpoint->nstuck > 0 || endpoint->receives[endpoint->taken % TUG_OFI_RECEIVES].done ||
         fi_trywait(endpoint->fabric, &queue, 1) != 0)
         return false;
     if (!tug_turns_arm(&endpoint->turns))
@@ -561,7 +575,7 @@ static void close_endpoint(struct tug_turns *turns) {
         tug_sockets_disclaim(endpoint->descriptor);
 #define CLOSE(member)                                                                              \
     if (endpoint->member != NULL)                                                                  \
-    close_object(&endpoint->member->fid)
+    tug_ofi_close_object(&endpoint->member->fid)
     CLOSE(copy_region);
     CLOSE(ep);
     CLOSE(av);
@@ -574,6 +588,7 @@ static void close_endpoint(struct tug_turns *turns) {
             free(endpoint->sends[i].buffer);
     if (endpoint->info != NULL)
         tug_ofi.freeinfo(endpoint->info);
+    tug_ofi_free_jobs(endpoint);
     tug_table_fini(&endpoint->peers);
     free(endpoint->copy);
     free(endpoint);
@@ -610,7 +625,7 @@ static bool open_objects(struct tug_ofi_endpoint *endpoint) {
     if (tug_ofi_reads(endpoint)) {
         endpoint->copy = malloc(TUG_LONG_PIECE);
         if (endpoint->copy != NULL)
-            endpoint->copy_region = open_region(endpoint, endpoint->copy, TUG_LONG_PIECE);
+            endpoint->copy_region = open_trailer(endpoint, endpoint->copy, TUG_LONG_PIECE);
         if (endpoint->copy_region == NULL)
             return false;
     }
@@ -618,14 +633,15 @@ static bool open_objects(struct tug_ofi_endpoint *endpoint) {
 }
 
 struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason) {
-    struct fi_info *info = tug_ofi_choose(reason);
+    struct fi_info *info = tug_ofi_choose(!tug_settings.transports_named, reason);
     struct tug_ofi_endpoint *endpoint = info != NULL ? calloc(1, sizeof(*endpoint)) : NULL;
     if (endpoint == NULL) {
         if (info != NULL)
             tug_ofi.freeinfo(info);
         return NULL;
     }
-    endpoint->info = info;
+    endpoint->info = info = tug_ofi_refine(info);
+    info->tx_attr->op_flags = 0; /* what was asked for is the default of writes alone */
     endpoint->descriptor = -1;
     tug_turns_init(&endpoint->turns, close_endpoint);
     for (uint32_t i = 0; i < TUG_OFI_RECEIVES; i++)
@@ -636,9 +652,12 @@ struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason) {
     }
     if (tug_random_draw(&endpoint->address.id, sizeof(endpoint->address.id)) &&
         open_objects(endpoint)) {
-        tug_log(TUG_VERBOSE_INFO, "ofi: provider %s, %s, %s", info->fabric_attr->prov_name,
+        tug_log(TUG_VERBOSE_INFO, "ofi: provider %s, %s, %s, %s", info->fabric_attr->prov_name,
                 info->domain_attr->name,
-                endpoint->descriptor >= 0 ? "which wakes" : "which is polled");
+                endpoint->descriptor >= 0 ? "which wakes" : "which is polled",
+                !tug_ofi_operates(endpoint)     ? "for packets"
+                : tug_ofi_has_atomics(endpoint) ? "with RMA and atomics"
+                                                : "with RMA");
         return endpoint;
     }
     snprintf(reason, 256, "libfabric's provider %s cannot be opened", info->fabric_attr->prov_name);

@@ -1,5 +1,5 @@
-/* The row ofi: packets through libfabric, which has providers for Slingshot, EFA, Omni-Path and
- * others, and for sockets.
+/* The row ofi: packets and operations through libfabric, which has providers for Slingshot, EFA,
+ * Omni-Path and others, and for sockets.
  *
  * A process has one *endpoint* (endpoint.c), which comes with its first context and goes with its
  * last. A context's wire is a *view* of it: it knows where its processes are, by rank, and the id
@@ -25,12 +25,20 @@
 /* The row where the provider does not read: all goes in packets. */
 static struct tug_transport without;
 
+static bool lacks(bool by_card, char *reason) {
+    struct fi_info *info = tug_ofi_choose(by_card, reason);
+    if (info != NULL)
+        tug_ofi.freeinfo(info);
+    return info == NULL;
+}
+
+/* By default only a card counts. */
 static bool ofi_missing(char *reason) {
-    struct fi_info *info = tug_ofi_choose(reason);
-    if (info == NULL)
-        return true;
-    tug_ofi.freeinfo(info);
-    return false;
+    return lacks(!tug_settings.transports_named, reason);
+}
+
+bool tug_wire_ofi_lacks_card(char *reason) {
+    return lacks(true, reason);
 }
 
 /* ---- the wire ---- */
@@ -46,6 +54,18 @@ static bool ofi_poll(void *state) {
 
 static bool ofi_arm(void *state) {
     return tug_ofi_arm(((struct tug_ofi_view *)state)->endpoint);
+}
+
+static bool ofi_busy(void *state) {
+    return ((const struct tug_ofi_view *)state)->out > 0;
+}
+
+static bool ofi_atomics(const void *state) {
+    return ((const struct tug_ofi_view *)state)->atomics;
+}
+
+static uint32_t ofi_ports(const void *state) {
+    return ((const struct tug_ofi_view *)state)->operates;
 }
 
 static int descriptor(struct tug_wire *wire, bool watch) {
@@ -100,6 +120,8 @@ struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
                                    .fabric = fabric};
     view->wire.pool.bytes = TUG_OFI_PACKET_BYTES;
     view->endpoint = endpoint;
+    view->operates = tug_ofi_operates(endpoint) && fabric->states[TUG_BY_VERBS] == NULL;
+    view->atomics = view->operates && tug_ofi_has_atomics(endpoint);
     view->turn.wire = &view->wire;
     view->addresses = calloc(fabric->nranks, sizeof(fi_addr_t));
     view->told = calloc(fabric->nranks, sizeof(struct tug_ofi_address));
@@ -131,7 +153,8 @@ static bool all_alike(const struct tug_fabric *fabric, const struct tug_ofi_view
     int64_t words[3] = {view == NULL};
     if (view != NULL) {
         const struct fi_info *info = view->endpoint->info;
-        words[1] = (int64_t)info->addr_format * 2 + tug_ofi_reads(view->endpoint);
+        words[1] = (int64_t)info->addr_format * 8 + tug_ofi_reads(view->endpoint) * 4 +
+                   view->operates * 2 + view->atomics;
         for (const char *at = info->fabric_attr->prov_name; *at != '\0'; at++)
             words[1] = (words[1] * 131 + *at) % 0x7fffffff;
     }
@@ -199,10 +222,17 @@ static int ofi_open(struct tug_fabric *fabric, void **state, char *reason) {
 const struct tug_transport tug_transport_ofi = {
     .name = "ofi",
     .help =
-        "packets by libfabric, long data by its RMA: Slingshot, EFA, Omni-Path and others, sockets",
+        "libfabric: RMA, atomics and packets over Slingshot, EFA, Omni-Path and others, sockets",
     .missing = ofi_missing,
     .open = ofi_open,
     .close = ofi_close,
+    .register_memory = tug_ofi_register,
+    .deregister_memory = tug_ofi_deregister,
+    .takes = tug_ofi_takes,
+    .atomics = ofi_atomics,
+    .ports = ofi_ports,
+    .post = tug_ofi_post,
+    .busy = ofi_busy,
     .poll = ofi_poll,
     .arm = ofi_arm,
     .send = tug_ofi_send,

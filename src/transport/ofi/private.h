@@ -8,14 +8,15 @@
  *       |    endpoint    |             one a process: libfabric's endpoint, its completion queue,
  *       +----------------+             and receives for packets of all contexts
  *
- * Threading: libfabric is called by the holder of the baton alone (FI_THREAD_DOMAIN), but for
- * making and closing the endpoint, which nobody else knows then; its watcher only sleeps at the
- * queue's descriptor.
+ * Threading: the holder of the baton alone calls libfabric, with two exceptions. Any thread
+ * registers and deregisters memory, therefore FI_THREAD_SAFE. The endpoint is made and closed while
+ * no other thread knows it. The watcher only sleeps at the queue's descriptor.
  */
 #ifndef TUG_TRANSPORT_OFI_PRIVATE_H
 #define TUG_TRANSPORT_OFI_PRIVATE_H
 
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -40,10 +41,21 @@ extern struct tug_ofi_library tug_ofi;
 /* False, and why (256 bytes): libfabric cannot be had. Any thread. */
 bool tug_ofi_load(char *reason);
 
-/* The best provider that there is, one that reads by RMA if any does; NULL, and why: none is of
- * use. To be freed by tug_ofi.freeinfo().
- */
-struct fi_info *tug_ofi_choose(char *reason);
+/* The first entry of libfabric's list that this row can use; with by_card only entries of providers
+ * whose card executes RMA without the target's processor. NULL: there is none. Any thread. */
+const struct fi_info *tug_ofi_pick(const struct fi_info *all, bool by_card);
+
+/* The best provider, one with RMA if any has it. by_card: see tug_ofi_pick(); libfabric is not
+ * loaded then if the machine has no such card. The caller frees it by tug_ofi.freeinfo(). NULL, and
+ * why: there is none. Any thread. */
+struct fi_info *tug_ofi_choose(bool by_card, char *reason);
+
+/* Does a card execute the provider's RMA without the target's processor? */
+bool tug_ofi_is_by_card(const struct fi_info *info);
+
+/* Replaces the entry by one of the same provider and domain that suits operations better: keys that
+ * this process chooses, which have 31 bits, and atomics, if the provider has them. */
+struct fi_info *tug_ofi_refine(struct fi_info *info);
 
 /* ---- endpoint.c ---- */
 
@@ -60,7 +72,8 @@ struct tug_ofi_where {
 #define TUG_OFI_RECEIVES 64u
 #define TUG_OFI_SENDS 256u
 #define TUG_OFI_NAME_MOST 256u
-#define TUG_OFI_NOTE_BYTES 16u /* sent with nothing to be kept */
+#define TUG_OFI_TRAILER_KEY 0x80000000u /* this bit is in no key of a registration */
+#define TUG_OFI_NOTE_BYTES 16u          /* sent with nothing to be kept */
 
 /* Where a process is, as it is told to the others. The provider knows where the name ends. */
 struct tug_ofi_address {
@@ -69,6 +82,7 @@ struct tug_ofi_address {
 };
 
 struct tug_ofi_endpoint;
+struct tug_ofi_job;
 
 /* Packets that have come and cannot be handed up yet. */
 struct tug_ofi_held {
@@ -90,6 +104,9 @@ struct tug_ofi_view {
     struct tug_ofi_queue held;    /* what has come before the view was ready, or there was memory */
     struct tug_ofi_read *reads; /* trailers that have not come whole, at most one of each process */
     struct tug_turn turn;       /* among the endpoint's views */
+    bool operates;              /* it has operations of its own, see rma.c */
+    bool atomics;               /* of them atomics */
+    uint32_t out;               /* operations that have not ended */
     bool greeted, heard;        /* the next process has been greeted, this one has been */
     bool stuck;                 /* what it holds could not be handed up, for want of memory */
 };
@@ -97,7 +114,7 @@ struct tug_ofi_view {
 /* What libfabric is asked to do; it has `context` until it has done it. */
 struct tug_ofi_request {
     struct fi_context2 context; /* the first member */
-    enum { TUG_OFI_RECEIVE, TUG_OFI_SEND, TUG_OFI_READ } kind;
+    enum { TUG_OFI_RECEIVE, TUG_OFI_SEND, TUG_OFI_READ, TUG_OFI_OPERATION } kind;
 };
 
 struct tug_ofi_receive {
@@ -148,7 +165,11 @@ struct tug_ofi_endpoint {
     uint64_t posted, taken;
     struct tug_ofi_send sends[TUG_OFI_SENDS];
     struct tug_ofi_send *free, *failed;
-    uint64_t trailers, keys;     /* sent, and tried to be registered, so far */
+    uint64_t trailers, keys;                  /* sent, and tried to be registered, so far */
+    _Atomic uint32_t names;                   /* keys that registrations have been given so far */
+    struct tug_ofi_job *jobs;                 /* all that there are, see rma.c */
+    struct tug_ofi_job *unused;               /* those that are free */
+    struct tug_ofi_job *unsent, *unsent_last; /* those that wait for room, in order */
     unsigned char *copy;         /* [TUG_LONG_PIECE] of a trailer that cannot be registered */
     struct fid_mr *copy_region;  /* of copy */
     struct tug_ofi_send *copied; /* has its trailer there; NULL: none */
@@ -168,6 +189,12 @@ fi_addr_t tug_ofi_find(struct tug_ofi_endpoint *endpoint, const struct tug_ofi_a
 static inline bool tug_ofi_reads(const struct tug_ofi_endpoint *endpoint) {
     return endpoint->info->caps & FI_RMA;
 }
+
+/* Registers memory that others may then access so (FI_REMOTE_*), by that key if the provider takes
+ * keys. NULL, and *error says why: the provider refuses. Any thread. */
+struct fid_mr *tug_ofi_open_region(struct tug_ofi_endpoint *endpoint, const void *memory,
+                                   size_t bytes, uint64_t access, uint64_t key, int *error);
+void tug_ofi_close_object(struct fid *object);
 
 /* As a row's. False: there is no room now. */
 bool tug_ofi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
@@ -189,6 +216,28 @@ bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint);
 
 /* The view leaves: what it has sent, and has not gone, is nobody's, nor what it was to read. */
 void tug_ofi_forget(struct tug_ofi_view *view);
+
+/* ---- rma.c ---- */
+
+/* Are operations wanted of the provider, and can it do them? */
+bool tug_ofi_operates(const struct tug_ofi_endpoint *endpoint);
+bool tug_ofi_has_atomics(const struct tug_ofi_endpoint *endpoint);
+
+/* As a row's. */
+int tug_ofi_register(void *state, struct tug_registration *registration);
+void tug_ofi_deregister(void *state, struct tug_registration *registration);
+bool tug_ofi_takes(void *state, const struct tug_operation *operation);
+void tug_ofi_post(void *state, struct tug_operation *operation);
+
+/* libfabric has executed a job's request, or has failed to: then error is not 0. */
+void tug_ofi_job_ended(struct tug_ofi_endpoint *endpoint, struct tug_ofi_job *job, int error);
+
+/* Tries again what had no room. True if anything was sent. */
+bool tug_ofi_send_jobs(struct tug_ofi_endpoint *endpoint);
+
+/* The view leaves, or the endpoint closes: jobs touch it no more. */
+void tug_ofi_forget_jobs(struct tug_ofi_view *view);
+void tug_ofi_free_jobs(struct tug_ofi_endpoint *endpoint);
 
 /* ---- ofi.c ---- */
 

@@ -166,6 +166,10 @@ size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active);
 size_t tug_wire_tcp_endpoint_footprint(uint64_t active);
 size_t tug_wire_ofi_footprint(uint64_t nranks);
 size_t tug_wire_ofi_endpoint_footprint(void);
+
+/* True, and why (256 bytes): ofi cannot do RMA by a card here, if it is allowed. Any thread. */
+bool tug_wire_ofi_lacks_card(char *reason);
+
 size_t tug_wire_shm_packet(void);
 size_t tug_wire_mpi_packet(void);
 size_t tug_wire_tcp_packet(void);

@@ -385,6 +385,7 @@ const struct tug_transport tug_transport_verbs = {
     .deregister_memory = verbs_deregister,
     .takes = verbs_takes,
     .atomics = verbs_atomics,
+    .orders_atomics = true,
     .ports = verbs_ports,
     .post = verbs_post,
     .post_signalled = tug_verbs_post_signalled,

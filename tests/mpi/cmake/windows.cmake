@@ -254,5 +254,13 @@ endforeach()
 tug_mpi_test(win_network ARGS packet RANKS 2 NODES emulated WAYS host tug off)
 tug_mpi_test(win_network.card PROGRAM mpi_win_network ARGS native RANKS 2 3 NODES emulated WAYS tug
     OPTIONS --tool-before $<TARGET_FILE:rdma_host>)
+# A Slingshot card is ofi's. Sockets, which ofi could use as well, do no RMA by a card.
+set(tug_slingshot OPTIONS --tool-before $<TARGET_FILE:rdma_host>)
+tug_mpi_test(win_network.slingshot PROGRAM mpi_win_network ARGS native Slingshot RANKS 2 NODES emulated WAYS tug
+    ENV RDMA_HOST_CARD=/dev/cxi0 ${tug_slingshot})
+tug_mpi_test(win_network.slingshot.sockets PROGRAM mpi_win_network ARGS native Slingshot RANKS 2 NODES emulated
+    WAYS tug ENV RDMA_HOST_CARD=/dev/cxi0 TUGBOAT_TRANSPORTS=ofi,mpi ${tug_slingshot})
+tug_mpi_test(win_network.slingshot.none PROGRAM mpi_win_network ARGS native TUGBOAT_TRANSPORTS RANKS 2 NODES emulated
+    WAYS tug ENV RDMA_HOST_CARD=/dev/cxi0 TUGBOAT_TRANSPORTS=self,mpi ${tug_slingshot})
 tug_mpi_test(win_network.card.one PROGRAM mpi_win_network ARGS packet RANKS 2 NODES one WAYS packet
     OPTIONS --tool-before $<TARGET_FILE:rdma_host>)
