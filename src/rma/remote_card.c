@@ -93,8 +93,8 @@ void tug_card_asked(struct tug_remote *remote, struct tug_remote_state *sender, 
 }
 
 /* Rank 0 keeps one call of each rank. It is called again where there was no room, or where a rank
- * still makes the window. An error class. */
-static int give_up(struct tug_remote *remote) {
+ * still makes the window. */
+int tug_card_give_up(struct tug_remote *remote) {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     int status = 0;
     pthread_mutex_lock(&one);
@@ -209,7 +209,7 @@ bool tug_card_take(const struct tug_rma *o, struct tug_ways *ways,
     if (*error != MPI_SUCCESS)
         return true;
     if (!can || !enter(remote, c->n))
-        return (*error = give_up(remote)) != MPI_SUCCESS;
+        return (*error = tug_card_give_up(remote)) != MPI_SUCCESS;
     *error = start_all(o, ways, c);
     return true;
 }

@@ -11,9 +11,10 @@
  *
  * All else gives the cards up, for ever: more elements, other operations (of which the cards have
  * only tries with MPI_Compare_and_swap, which take two round trips and have no bound), scattered or
- * unaligned elements, a card that does not reach its peer. Then processors do all of it. The rank
- * that needs that first asks rank 0 (TUG_CALL_CARD) and waits for the answer. The ranks form a
- * tree; each rank that is asked
+ * unaligned elements, a card that does not reach its peer, and an accumulate that goes in one
+ * message with its MPI_Win_lock (remote_owed.h), which takes half as long as a lock and a card's
+ * atomic. Then processors do all of it. The rank that needs that first asks rank 0 (TUG_CALL_CARD)
+ * and waits for the answer. The ranks form a tree; each rank that is asked
  *
  *     begins no more atomics -> asks the two ranks below -> answers when its own atomics have
  *                                                           ended and both ranks have answered
@@ -47,7 +48,7 @@ void tug_card_begin(struct tug_remote *remote);
 
 /* Is an operation on elements of the type for the cards, or to give them up? */
 static inline bool tug_card_concerns(const struct tug_remote *remote, MPI_Datatype type) {
-    /* acquire: pairs with the release in give_up(), behind which packets may be sent */
+    /* acquire: pairs with the release in tug_card_give_up(), behind which packets may be sent */
     return __builtin_expect(atomic_load_explicit(&remote->card.state, memory_order_acquire) !=
                                 TUG_CARD_GONE,
                             0) &&
@@ -59,7 +60,10 @@ static inline bool tug_card_concerns(const struct tug_remote *remote, MPI_Dataty
 bool tug_card_take(const struct tug_rma *o, struct tug_ways *ways,
                    const struct tug_remote_combination *c, int *error);
 
-/* The same of any. */
+/* Returns when no card has any to do, nor begins any, for ever. An error class. */
+int tug_card_give_up(struct tug_remote *remote);
+
+/* The same as tug_card_take(), of any. */
 static inline bool tug_card_combine(const struct tug_rma *o, MPI_Datatype type,
                                     struct tug_ways *ways, const struct tug_remote_combination *c,
                                     int *error) {

@@ -282,8 +282,10 @@ static bool owe(const struct tug_rma *o, const struct record *record) {
     struct tug_remote *remote = o->window->remote;
     struct tug_remote_state *state = tug_remote_state_of(remote, o->target);
     if (state == NULL || operands > TUG_AM_MAX_PAYLOAD ||
-        (record->what >= TUG_OWED_ACCUMULATE && tug_card_concerns(remote, record->type)) ||
-        (atomic_load(&state->contact) & TUG_CONTACT_SETTLED) || !locate(o, record->reach, &offset))
+        (atomic_load(&state->contact) & TUG_CONTACT_SETTLED) ||
+        !locate(o, record->reach, &offset) ||
+        (record->what >= TUG_OWED_ACCUMULATE && tug_card_concerns(remote, record->type) &&
+         tug_card_give_up(remote) != MPI_SUCCESS))
         return false;
     struct tug_remote_head head = {.window = (uint16_t)operands,
                                    .what = (uint8_t)record->what,

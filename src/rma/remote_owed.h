@@ -12,7 +12,7 @@
  *
  * The lock is taken earlier, with what waits, and then held: by a flush of any kind, also without
  * operations, and by an operation that cannot wait. Those are operations that are long or do not
- * fit, have a request, are for the cards (remote_card.h), are of a datatype that is not basic, or
+ * fit, have a request, are of a datatype that is not basic, or
  * are wrong, which the call then says.
  * An epoch without operations takes and leaves the lock in its unlock.
  *
