@@ -638,17 +638,20 @@ static void atomics_fail(void **state) {
     endpoint->ep->atomic = theirs;
 }
 
-static int (*register_theirs)(struct fid *, const void *, size_t, uint64_t, uint64_t, uint64_t,
-                              uint64_t, struct fid_mr **, void *);
+static int close_nothing(struct fid *object) {
+    (void)object;
+    return 0;
+}
 
 static int give_wide_key(struct fid *domain, const void *memory, size_t bytes, uint64_t access,
                          uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **region,
                          void *context) {
-    const int error =
-        register_theirs(domain, memory, bytes, access, offset, key, flags, region, context);
-    if (error == 0)
-        (*region)->key |= (uint64_t)1 << 32;
-    return error;
+    static struct fi_ops ops = {.size = sizeof(struct fi_ops), .close = close_nothing};
+    static struct fid_mr wide = {.fid = {.ops = &ops}, .key = (uint64_t)1 << 32 | 5};
+    (void)domain, (void)memory, (void)bytes, (void)access, (void)offset, (void)key, (void)flags;
+    (void)context;
+    *region = &wide;
+    return 0;
 }
 
 /* Memory that the provider refuses, or gives a key that does not fit, is not known to it; nor is
@@ -667,7 +670,6 @@ static void registrations(void **state) {
         assert_int_not_equal(memory->rkeys[0], before);
         assert_false(memory->rkeys[0] & TUG_OFI_TRAILER_KEY);
     }
-    register_theirs = theirs->reg;
     endpoint->domain->mr = &ours;
     for (int which = 0; which < 3; which++) {
         tug_transport_ofi.deregister_memory(sides[1].view, memory);
