@@ -55,13 +55,28 @@ static bool may_be_missed(const struct tug_fabric *fabric, unsigned number) {
            (always_carries(row) && (row->reaches != NULL || (fabric->ways & TUG_WAY_MPI)));
 }
 
-static int open_row(struct tug_fabric *fabric, unsigned number) {
+/* Bits of the rows that need a device and that some process cannot have. The same on all. */
+static unsigned missing_rows(const struct tug_fabric *fabric) {
+    char reason[256];
+    int64_t missing = 0;
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        const struct tug_transport *row = tug_transports[i];
+        if ((fabric->ways & 1u << i) && row->register_memory != NULL && row->missing(reason))
+            missing |= 1 << i;
+    }
+    return tug_agree(fabric->comm, MPI_BOR, &missing, 1) == MPI_SUCCESS
+               ? (unsigned)missing
+               : TUG_WAY_VERBS | TUG_WAY_OFI;
+}
+
+static int open_row(struct tug_fabric *fabric, unsigned number, bool missing) {
     const struct tug_transport *row = tug_transports[number];
     char reason[256] = "";
     int status = TUG_ERR_UNSUPPORTED;
-    if (always_carries(row) || row->missing == NULL ||
-        tug_all_agree(fabric->comm, !row->missing(reason)))
+    if (!missing)
         status = row->open(fabric, &fabric->states[number], reason);
+    else
+        (void)row->missing(reason);
     if (status == 0)
         return 0;
     fabric->ways &= ~(1u << number);
@@ -95,6 +110,7 @@ static void learn_atomics(struct tug_fabric *fabric, unsigned number) {
 /* By messages of the host go those packets that nothing else carries, named or not, and those that
  * wire rows. */
 int tug_fabric_open(struct tug_fabric *fabric) {
+    const unsigned missing = missing_rows(fabric);
     bool everywhere = false, by_host = false;
     for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
         const struct tug_transport *row = tug_transports[i];
@@ -103,7 +119,7 @@ int tug_fabric_open(struct tug_fabric *fabric) {
             (!(fabric->ways & 1u << i) && !is_host))
             continue;
         fabric->to_be_carried = !everywhere;
-        const int status = open_row(fabric, i);
+        const int status = open_row(fabric, i, missing & 1u << i);
         if (status != 0)
             return status;
         everywhere |= all_reached(fabric, i);

@@ -119,9 +119,12 @@ awk 'NR == 1 { next } { n = substr($0, 37, 13) + 0 } /^  / { items += n; next }
     "$work/out" || fail "memory: the parts do not add up"
 [ "$(bytes 'notebook of one thread')" -gt 4096 ] || fail "memory: notes"
 [ "$(bytes 'and for each array')" -le 6000000 ] || fail "memory: arrays"
-[ "$(bytes 'and for each page whose home it is')" -le 64 ] || fail "memory: pages"
+[ "$(bytes 'and for each page whose home it is')" -le 128 ] || fail "memory: pages"
 "$tugboat" info --memory 1000000,1024 >"$work/same"
 cmp -s "$work/out" "$work/same" || fail "memory: 1024 is not the default"
+expect memory-all 0 'one of 1000000 processes that has to do with 1000000 others' "$tugboat" info --memory 1000000,1000000
+all=$(bytes 'all of it')
+[ "${all:-0}" -gt 1000000 ] && [ "$all" -le 60000000 ] || fail "memory: '$all' bytes with all peers in use"
 expect memory-few 0 'one of 8 processes that has to do with 8 others' "$tugboat" info --memory 8
 few=$(bytes 'operation table')
 expect memory-operations 0 'operation table' env TUGBOAT_OPERATIONS=8192 "$tugboat" info --memory 8,3

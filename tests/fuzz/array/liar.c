@@ -40,9 +40,7 @@ static void change_question(struct message *message, unsigned which) {
     else if (which < 4)
         question.to = (uint32_t)take_odd(question.to);
     else
-        *(which == 4   ? &question.puts
-          : which == 5 ? &question.wanted
-                       : &question.gently) = (uint8_t)take();
+        *(which == 5 ? &question.wanted : &question.gently) = (uint8_t)take();
     memcpy(message->data, &question, sizeof(question));
 }
 
@@ -63,10 +61,8 @@ static void change_reply(struct message *message, unsigned which) {
     memcpy(&reply, message->data, sizeof(reply));
     if (which < 3)
         change_place(&reply.place, which);
-    else if (which < 5)
-        reply.status = (int32_t)take_odd((uint64_t)reply.status);
     else
-        reply.puts = (uint32_t)take_odd(reply.puts);
+        reply.status = (int32_t)take_odd((uint64_t)reply.status);
     memcpy(message->data, &reply, sizeof(reply));
 }
 
@@ -128,7 +124,6 @@ void liar_calls(void) {
                                           .to = message.kind == TUG_CALL_ASK ? TUG_NO_OWNER
                                                                              : take() % RANKS,
                                           .wanted = take() % 2,
-                                          .puts = take() % 2,
                                           .gently = take() % 4 == 0};
     const uint32_t number = take() % 4;
     if (message.kind == TUG_CALL_ASK || message.kind == TUG_CALL_MOVE)
