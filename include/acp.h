@@ -134,9 +134,9 @@ TUG_API int acp_errno(void);
 /* The GA of the first byte of a process's starter memory. The starter memory has
  * TUGBOAT_ACP_STARTER bytes, is zero at first, and can be accessed by all processes from acp_init()
  * on. The processes of a node map each other's starter memory. Operations on it are loads and
- * stores of the caller. Every process gets the keys of all starter memory in acp_init(). If there
- * are more ranks than TUGBOAT_ACP_KEYS, the first operation on that of another process reads its
- * key, as for registered memory. ACP_GA_NULL: the rank does not exist. */
+ * stores of the caller. In a job of at most TUGBOAT_ACP_KEYS ranks acp_init() gives every process
+ * the keys of all starter memory. In a larger job the first operation on a process's starter memory
+ * may read its key, as for registered memory. ACP_GA_NULL: the rank does not exist. */
 TUG_API acp_ga_t acp_query_starter_ga(int rank);
 
 /* Registers memory for access by all processes, which then has that colour. Local. The program

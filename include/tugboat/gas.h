@@ -17,10 +17,11 @@
  *   A process remembers the place of a page that it has used. A get or put of such a page takes one
  *   load or store on a node, and one RDMA operation or one packet between nodes. Before the first
  *   access to a page, the process finds the place in memory of the home: by loads and stores on a
- *   node, and by two RDMA operations where a network card does atomics. The home takes no part. The
- *   process asks the home by a message if no card reaches it, before the first page of that home,
- *   and while the page moves. The memory for places is bounded (`places`): a process forgets places
- *   that it has not used for long. It does not forget the places of its own pages.
+ *   node, and by two RDMA operations if the card does all atomics (tug_context_cpu_atomics() is
+ *   false). The home takes no part. Otherwise, before the first page of a home and while the page
+ *   moves, the process asks the home by a message. The memory for places is bounded (`places`): a
+ * process forgets places that it has not used for long. It does not forget the places of its own
+ * pages.
  *
  * Effects of a move
  *   gets    continue while a page moves. They see the data before or after the move, and never

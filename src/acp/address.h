@@ -16,10 +16,9 @@
  *       | id    | rest of the key    | id    |      id 0: not registered
  *       +-------+--------------------+-------+
  *
- * The owner zeroes both ids, writes the rest, and writes the ids last. An id is given once
- * (transport/memory.h), so it is the entry's generation: whoever reads the same id on both sides of
- * the rest has read the rest of that id, if the three are read in either order of addresses. The
- * check in the key covers any other order.
+ * The owner zeroes both ids, writes the rest, and writes the ids last. An id is never
+ * used again (transport/memory.h). A reader that finds one id at both ends has that id's key,
+ * whether it read upward or downward. The check in the key detects any other order.
  *
  * Pure; any thread.
  */
@@ -93,7 +92,7 @@ struct tug_acp_entry {
 
 _Static_assert(sizeof(struct tug_acp_entry) == 72, "see the drawing");
 
-/* Is a copy of an entry that has been read a registration's, and of one only? */
+/* Does the copy hold exactly one key? */
 static inline bool tug_acp_entry_holds(const struct tug_acp_entry *copy) {
     return copy->id != 0 && copy->id == copy->key.word[0];
 }
@@ -102,7 +101,7 @@ static inline bool tug_acp_entry_holds(const struct tug_acp_entry *copy) {
 static inline void tug_acp_entry_write(struct tug_acp_entry *entry, const struct tug_key *key) {
     __atomic_store_n(&entry->id, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&entry->key.word[0], 0, __ATOMIC_RELAXED);
-    /* release: who reads a word of the new key does not read an old id after it */
+    /* release: a reader of a new word cannot then read an old id */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     for (size_t i = 1; i < TUG_ACP_KEY_WORDS; i++)
         __atomic_store_n(&entry->key.word[i], key->word[i], __ATOMIC_RELAXED);

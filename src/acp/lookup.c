@@ -1,15 +1,15 @@
 /* Reading others' registrations: the first access to one reads its entry (address.h) from memory of
  * the owner, whose processor takes no part where a card or loads do that.
  *
- * Entries lie in front of starter memory, whose key a rank has of the leaders from the start. That
- * of another rank's stands in its leader's table and is read first:
+ * The entries lie in front of starter memory. A process knows the starter keys of all group leaders
+ * from the start, and reads those of other ranks from their leader's table:
  *
  *   starter memory of rank r   entry TUG_ACP_KEYS + r's place in its group, of the leader
  *   number n of rank r         entry n of r
  *
- * An entry that is read while its owner changes it holds two ids, or one and none, and counts as
- * none: the registration has begun or ended since the command that reads it began, which may not
- * use it. So nobody waits for an owner that stops in the middle. Holder only.
+ * A copy with two different ids, or without one, was read during a change and counts as not
+ * registered: the registration began or ended after the command was issued, which may not rely on
+ * it. So nobody waits for an owner that is descheduled in the middle. Holder only.
  */
 #include "acp/layer.h"
 #include "transport/memory.h"
@@ -62,7 +62,7 @@ bool tug_acp_look_up(struct tug_acp_command *command) {
     const unsigned started = tug_burst.started;
     lookups[i] = command;
     const bool taken = tug_try_read_async(tug_acp.context, &read);
-    tug_burst.started = started; /* the command waits for it: it makes no burst of the two */
+    tug_burst.started = started; /* the READ is not part of the program's burst */
     if (!taken)
         lookups[i] = NULL;
     return taken;

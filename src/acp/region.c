@@ -28,6 +28,7 @@ struct region {
     size_t bytes;
     uint32_t color;
     struct tug_acp_entry *entry;
+    struct tug_key key; /* this process's own copy: peers can write to the entry */
 };
 
 static struct region regions[TUG_ACP_KEYS];
@@ -39,11 +40,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* registering and its 
 
 /* What others read, and without a registration no key. */
 static void publish(void *argument) {
-    const struct region *region = argument;
-    struct tug_key key = {{0}};
+    struct region *region = argument;
+    region->key = (struct tug_key){{0}};
     if (region->registration != NULL)
-        tug_mem_key(region->registration, &key);
-    tug_acp_entry_write(region->entry, &key);
+        tug_mem_key(region->registration, &region->key);
+    tug_acp_entry_write(region->entry, &region->key);
 }
 
 static void fill(struct region *region, tug_registration *registration, uint32_t color) {
@@ -109,7 +110,7 @@ int tug_acp_pin(acp_ga_t ga, uint64_t bytes, struct tug_acp_pinned *pinned) {
     pinned->registration = region->registration;
     pinned->address = region->base + offset;
     pinned->offset = tug_acp_offset(ga);
-    pinned->key = region->entry->key;
+    pinned->key = region->key;
     return 0;
 }
 

@@ -7,8 +7,8 @@
  *   neither                          to the rank of the source, where it is of the second kind
  *
  * An atomic whose result goes elsewhere is two operations of the source's rank: its old value waits
- * in the command. A remote end needs a key from the cache; an operation that comes back with
- * TUG_ERR_KEY went with one that has ended, and starts again with a newer one, a few times.
+ * in the command. A remote end needs a key from the cache. An operation that ends with TUG_ERR_KEY
+ * used a key that has ended. It looks the key up and starts again, once.
  */
 #include <string.h>
 

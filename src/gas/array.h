@@ -77,14 +77,15 @@ enum tug_gas_call {
 struct tug_question { /* ask, move: to the home */
     uint64_t page;
     uint32_t to;    /* move: the new owner; ask: TUG_NO_OWNER */
+    uint8_t puts;   /* ask: the answer must allow puts */
     uint8_t wanted; /* move: is among the page's wants (see below) */
     uint8_t gently; /* move: not if it would have to wait for a hold */
 };
 
 struct tug_reply {
-    struct tug_page_slot place; /* if the status is 0 nobody knows another, and puts are allowed */
+    struct tug_page_slot place;
     int32_t status;
-    uint32_t unused;
+    uint32_t puts; /* allowed: no process knows another place */
 };
 
 struct tug_message { /* stop, fetch, free: the place it leaves; change: the new one */
@@ -115,17 +116,17 @@ struct tug_receiver {
 
 /* ---- records ---- */
 
-/* What others see of a page whose home is here: behind the slots of its pool, by ordinal.
+/* The record of a page, at its home: behind the slots of the pool, by ordinal. Others read it.
  *
  *       0            8        16      24      28     32                     64
  *      +------------+--------+-------+-------+------+----------------------+
  *      | generation | place  | check | wants | 0    | askers, or 0         |
  *      +------------+--------+-------+-------+------+----------------------+
  *
- * A process that reaches it by loads or by a card finds the place of the page there, and asks
- * nobody. It first enters itself among the askers, of which the home makes its list before a move;
- * then it reads. The home zeroes the generation first and looks at the askers then: so it sees the
- * asker, or the asker sees that the page moves, and asks. tests/model/askers.pml checks this. */
+ * A process that reaches the record by loads or by a card first enters itself in `askers`, then
+ * reads the place. Before a move the home zeroes the generation, then adds the askers to its list.
+ * So the home sees the asker, or the asker sees 0 and asks by a message. tests/model/askers.pml
+ * checks this. */
 #define TUG_RECORD_ASKERS 4
 struct tug_page_record {
     struct tug_seen {                  /* what is read */
@@ -138,12 +139,12 @@ struct tug_page_record {
 };
 _Static_assert(sizeof(struct tug_page_record) == 64, "see the drawing");
 
-/* Words of two moves do not match, in whichever order they were read. */
+/* Detects words of two different places, read in any order. */
 static inline uint64_t tug_record_check(uint64_t generation, uint64_t place) {
     return generation * 0x9e3779b97f4a7c15u ^ place;
 }
 
-/* The page is there. The generation was 0. */
+/* Publishes the place. The generation is 0, or no process reads the record now (grow.c). */
 static inline void tug_record_show(struct tug_seen *shown, const struct tug_page_slot *place) {
     const uint64_t there = (uint64_t)place->owner << 32 | place->slot;
     atomic_store(&shown->place, there);

@@ -1,9 +1,11 @@
 /* The home: the directory of the pages whose home is here, and their moves.
  *
  * A record says where a page is and who has been told (its list; the owner always knows). Moves of
- * a page take place one after the other, in the order in which they came. Questions wait for the
- * end of the one under way, and are answered before the next begins: an access waits for one move,
- * whatever wants the page. Between moves most processes need not ask: they look (array.h).
+ * a page take place one after the other, in the order in which they came. Questions that need puts
+ * allowed wait for the end of the one under way, and are answered before the next begins: a put
+ * waits for one move, whatever wants the page. Other questions are answered at once while the page
+ * is still where it was: the asker is on the list then, and is told when the page moves. Between
+ * moves most processes need not ask: they look (array.h).
  *
  * Who forgets a page does not say so: it says that it does not know it when it is told of a change,
  * and is taken off the list.
@@ -74,12 +76,12 @@ static uint32_t next_concerned(const struct tug_array *array, const struct recor
 }
 
 static void reply(struct tug_array *array, struct record *record, struct tug_caller caller,
-                  int status) {
+                  int status, bool puts) {
     const uint32_t asker = (uint32_t)caller.process;
     if (status == 0 && asker != record->place.owner &&
         !tug_rankset_add(&record->told, array->nranks, asker))
         status = TUG_ERR_NO_MEMORY;
-    const struct tug_reply what = {.place = record->place, .status = status};
+    const struct tug_reply what = {.place = record->place, .status = status, .puts = puts};
     tug_answer(array->context, caller, &what, sizeof(what));
 }
 
@@ -125,7 +127,7 @@ static void stop_wanting(const struct tug_array *array, uint64_t page) {
 static void end_turn(const struct turn *turn, int status) {
     if (turn->question.wanted)
         stop_wanting(turn->array, turn->question.page);
-    reply(turn->array, turn->record, turn->caller, status);
+    reply(turn->array, turn->record, turn->caller, status, true);
 }
 
 /* A move has ended: the next one begins. */
@@ -326,8 +328,8 @@ static void line_up(struct turn *turn) {
 static bool read_question(const struct tug_array *array, const void *payload,
                           struct tug_question *question) {
     memcpy(question, payload, sizeof(*question));
-    return tug_array_is_home(array, question->page, array->rank) && question->wanted <= 1 &&
-           question->gently <= 1;
+    return tug_array_is_home(array, question->page, array->rank) && question->puts <= 1 &&
+           question->wanted <= 1 && question->gently <= 1;
 }
 
 static bool on_ask(struct tug_array *array, struct tug_caller caller, const void *payload) {
@@ -335,16 +337,19 @@ static bool on_ask(struct tug_array *array, struct tug_caller caller, const void
     if (!read_question(array, payload, &question) || question.to != TUG_NO_OWNER)
         return false;
     struct record *record = record_of(array, question.page);
-    if (record->move == NULL) {
-        (void)take_askers(array, question.page, record); /* makes room for others */
-        reply(array, record, caller, 0);
-        return true;
+    const struct turn *move = record->move;
+    if (move == NULL) {
+        (void)take_askers(array, question.page, record); /* frees the words for others */
+        reply(array, record, caller, 0, true);
+    } else if (!question.puts && (move->step == TUG_CALL_STOP || move->step == TUG_CALL_FETCH)) {
+        reply(array, record, caller, 0, false);
+    } else {
+        struct turn *turn = take_turn(array, caller, &question, false);
+        if (turn != NULL)
+            line_up(turn);
+        else
+            reply(array, record, caller, TUG_ERR_NO_MEMORY, false);
     }
-    struct turn *turn = take_turn(array, caller, &question, false);
-    if (turn != NULL)
-        line_up(turn);
-    else
-        reply(array, record, caller, TUG_ERR_NO_MEMORY);
     return true;
 }
 
@@ -374,7 +379,7 @@ static bool on_move(struct tug_array *array, struct tug_caller caller, const voi
     struct turn *turn = refused ? NULL : take_turn(array, caller, &question, true);
     if (turn == NULL) {
         stop_wanting(array, question.page);
-        reply(array, record, caller, refused ? TUG_ERR_STATE : TUG_ERR_NO_MEMORY);
+        reply(array, record, caller, refused ? TUG_ERR_STATE : TUG_ERR_NO_MEMORY, false);
     } else if (record->move != NULL) {
         line_up(turn);
     } else if (!begin(turn)) {

@@ -159,7 +159,7 @@ static void apply(struct tug_page *entry, const struct tug_reply *reply) {
         return;
     if (!tug_page_known(entry) || place->generation > entry->place.generation)
         set_place(entry, place);
-    if (place->generation >= entry->puts_from)
+    if (reply->puts && place->generation >= entry->puts_from)
         tug_page_open(entry);
 }
 
@@ -171,7 +171,8 @@ static void replied(void *d, int status) {
     const uint32_t to = task->question.to;
     entry->asking = false;
     status = tug_array_status(status, tug_array_home(entry->array, task->page).rank, reply->status,
-                              can_be(entry, &reply->place) && (!moved || reply->place.owner == to));
+                              can_be(entry, &reply->place) && reply->puts <= 1 &&
+                                  (!moved || reply->place.owner == to));
     if (status == 0)
         apply(entry, &task->reply);
     if (status != 0 || moved)
@@ -194,7 +195,7 @@ static void send(struct tug_page *entry, struct tug_task *task, enum tug_gas_cal
 static void looked(void *d, int status) {
     struct tug_task *task = d;
     struct tug_page *entry = task->entry;
-    struct tug_reply reply;
+    struct tug_reply reply = {.puts = true};
     const bool right =
         status == 0 && tug_record_read(&task->seen, &reply.place) && can_be(entry, &reply.place);
     entry->asking = false;
@@ -259,6 +260,11 @@ static bool ask(struct tug_page *entry, struct tug_task *task, enum tug_gas_call
     return false;
 }
 
+/* Does such an order need the page to accept puts? */
+static bool needs_puts(enum tug_order_kind kind) {
+    return kind != TUG_ORDER_GET && kind != TUG_ORDER_LOCATE;
+}
+
 static void send(struct tug_page *entry, struct tug_task *task, enum tug_gas_call what) {
     struct tug_array *array = entry->array;
     const bool moves = what == TUG_CALL_MOVE;
@@ -266,6 +272,7 @@ static void send(struct tug_page *entry, struct tug_task *task, enum tug_gas_cal
     _Atomic uint32_t *wants = record != NULL ? &record->wants : NULL;
     task->question = (struct tug_question){.page = task->page,
                                            .to = moves ? task->order->to : TUG_NO_OWNER,
+                                           .puts = !moves && needs_puts(task->order->kind),
                                            .wanted = wants != NULL,
                                            .gently = moves && task->order->gently};
     const struct tug_call_params call = {.dest_proc = (int)tug_array_home(array, task->page).rank,

@@ -266,14 +266,14 @@ static inline void tug_burst_end(void) {
 
 /* ---- atomics by the card, beside the CPU's ---- */
 
-/* Have the cards of all processes of the context atomics? Then memory that is registered from now
- * on is open to tug_context_card_atomic(), whatever other ways the context has. The same on all. */
+/* Opens memory that is registered from now on to tug_context_card_atomic(). False: some process's
+ * card has no ordered atomics, and nothing changes. The same on all. */
 bool tug_context_open_to_cards(tug_context *context);
 
-/* An atomic of 8 bytes, aligned at the owner, that a card does: atomic to others of this kind only.
- * The owner's card knows the memory (tug_key_is_at_card()). Those of one thread to one process
- * happen in the order in which they were started. Where no card gets there it ends with
- * TUG_ERR_DEVICE, and nothing has happened. */
+/* An atomic of 8 aligned bytes that a card executes; atomic only to others of this kind. The
+ * owner's card knows the key (tug_key_is_at_card()). Atomics of one thread to one process are
+ * executed in the order in which they are started. If no card reaches it: TUG_ERR_DEVICE, nothing
+ * was done. */
 struct tug_card_atomic {
     bool loads;    /* does not write to the memory */
     bool compares; /* what is there with compare, and writes operand; else adds operand */

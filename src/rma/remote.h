@@ -139,11 +139,11 @@ struct tug_remote_state {
     _Atomic uint32_t completes;    /* access epochs to this rank that it has ended */
     uint32_t completes_used;       /* how many of those this rank has waited for */
     struct tug_lock_entry entry;   /* its lock on our memory */
-    _Atomic bool card_met;         /* its card has done an atomic of ours */
-    bool card_asks;          /* its call is to be answered (TUG_CALL_CARD); holder only, as: */
-    uint32_t card_tag;       /* the call's */
-    struct tug_owed owed;    /* our lock on its memory */
-    struct tug_book books[]; /* dynamic windows: TUG_BOOKS, of what the rank has attached */
+    _Atomic bool card_met;         /* one of our atomics by its card has succeeded */
+    bool card_asks;                /* it waits for the answer of a TUG_CALL_CARD; holder only */
+    uint32_t card_tag;             /* that call's tag; holder only */
+    struct tug_owed owed;          /* our lock on its memory */
+    struct tug_book books[];       /* dynamic windows: TUG_BOOKS, of what the rank has attached */
 };
 
 enum tug_books {
@@ -167,15 +167,15 @@ struct tug_remote_target {
 /* Do cards do a window's accumulates of 8-byte integers? See remote_card.h. */
 enum tug_card_state {
     TUG_CARD_NOT_YET, /* this rank is making the window */
-    TUG_CARD_OPEN,    /* perhaps: some rank may have closed it */
-    TUG_CARD_GONE,    /* no, and no rank has one out */
+    TUG_CARD_OPEN,    /* yes, unless a rank has closed it meanwhile */
+    TUG_CARD_GONE,    /* no, and no card has an atomic under way */
 };
 #define TUG_CARD_CLOSED (UINT64_C(1) << 63)
-#define TUG_CARD_BELOW 2 /* ranks that a rank asks */
+#define TUG_CARD_BELOW 2 /* children of a rank in the tree */
 
 struct tug_card {
     _Atomic uint8_t state; /* enum tug_card_state */
-    _Atomic uint64_t out;  /* this rank's atomics that are out; TUG_CARD_CLOSED: it begins none */
+    _Atomic uint64_t out;  /* own atomics under way, and TUG_CARD_CLOSED: no new ones begin */
     /* Holder only: */
     bool asks;      /* the ranks below have been asked, and none of them has failed */
     uint32_t below; /* those of them that have not answered */

@@ -6,8 +6,8 @@
 #include "engine/engine.h"
 #include "llcl/llcl.h"
 
-/* Answers, the worse the smaller. */
-enum { FAILED, AGAIN, DONE }; /* AGAIN: there was no room to ask, or a window is being made */
+/* Answers, the worst first. AGAIN: ask again. */
+enum { FAILED, AGAIN, DONE }; /* AGAIN: no room for a call, or a rank still makes the window */
 
 /* ---- the end ---- */
 
@@ -31,7 +31,7 @@ static void note(struct tug_card *card, uint64_t word) {
     card->told = word < card->told ? word : card->told;
 }
 
-/* A rank below has answered: one of the words, and a lost one none. */
+/* A child has answered, or is lost. */
 static void end_below(void *argument, int status) {
     struct tug_remote *remote = argument;
     struct tug_card *card = &remote->card;
@@ -60,7 +60,7 @@ static void ask_below(struct tug_remote *remote) {
     struct tug_card *card = &remote->card;
     card->asks = true;
     card->told = DONE;
-    card->below = 1; /* this call: ends may come at once */
+    card->below = 1; /* a reference for this loop: an answer may arrive inside it */
     for (int i = 0; i < TUG_CARD_BELOW; i++) {
         const int64_t rank = (int64_t)TUG_CARD_BELOW * remote->rank + 1 + i;
         card->answers[i] = DONE;
@@ -92,8 +92,7 @@ void tug_card_asked(struct tug_remote *remote, struct tug_remote_state *sender, 
     answer(remote);
 }
 
-/* Rank 0 keeps one call of each rank. It is called again where there was no room, or where a rank
- * still makes the window. */
+/* One thread of a process asks at a time: rank 0 remembers one call of each rank. */
 int tug_card_give_up(struct tug_remote *remote) {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     int status = 0;
@@ -126,10 +125,10 @@ void tug_card_begin(struct tug_remote *remote) {
 
 /* ---- operations ---- */
 
-/* n of them do not begin after all. */
+/* Takes back enter() for n atomics. */
 static void step_back(struct tug_remote *remote, size_t n) {
     if (atomic_fetch_sub(&remote->card.out, n) == TUG_CARD_CLOSED + n)
-        tug_engine_call(answer, remote); /* it may have looked in between */
+        tug_engine_call(answer, remote); /* answer() may have found them under way */
 }
 
 /* n atomics begin. False: the window is closed, none does. */

@@ -9,19 +9,19 @@
  * Then they do MPI_SUM, MPI_NO_OP and MPI_Compare_and_swap on TUG_CARD_MOST elements that lie
  * together and are aligned. A rank's own memory is no exception: its card does it.
  *
- * All else gives the cards up, for ever: more elements, other operations (of which the cards have
- * only tries with MPI_Compare_and_swap, which take two round trips and have no bound), scattered or
- * unaligned elements, a card that does not reach its peer, and an accumulate that goes in one
- * message with its MPI_Win_lock (remote_owed.h), which takes half as long as a lock and a card's
- * atomic. Then processors do all of it. The rank that needs that first asks rank 0 (TUG_CALL_CARD)
- * and waits for the answer. The ranks form a tree; each rank that is asked
+ * Any other accumulate of 8-byte integers gives the cards up, for ever: more elements, another
+ * operation (a card could only retry compare-and-swap, without bound), scattered or unaligned
+ * elements, a peer that the card does not reach. So does an accumulate in one message with its
+ * MPI_Win_lock (remote_owed.h): that message takes half the time of a lock and a card's atomic.
+ * Processors do all of them from then on. The first rank that needs that asks rank 0
+ * (TUG_CALL_CARD) and waits. The ranks form a tree. Each rank that is asked
  *
  *     begins no more atomics -> asks the two ranks below -> answers when its own atomics have
  *                                                           ended and both ranks have answered
  *
- * so that rank 0's answer says that no card has any to do. Engines do this, and wait for nothing:
- * it does not matter where the program is, or how many ranks ask. Where a rank is lost, those who
- * ask have an error.
+ * so that rank 0's answer says that no card has an atomic under way. Each rank's engine does this
+ * without the program, whatever number of ranks ask. If a rank is lost, the asking ranks get an
+ * error.
  *
  * Order: the cards' atomics of a thread to a target happen in their order, since they have one
  * queue pair, and have all ended when the cards are given up.
@@ -43,10 +43,10 @@
  * than one round trip. Of more elements the target's processor is faster. */
 #define TUG_CARD_MOST 16
 
-/* The window is known here, and that of other ranks. */
+/* Decides whether the window begins with the cards. The keys of all ranks are known. */
 void tug_card_begin(struct tug_remote *remote);
 
-/* Is an operation on elements of the type for the cards, or to give them up? */
+/* May cards still do accumulates on this type (an 8-byte integer)? */
 static inline bool tug_card_concerns(const struct tug_remote *remote, MPI_Datatype type) {
     /* acquire: pairs with the release in tug_card_give_up(), behind which packets may be sent */
     return __builtin_expect(atomic_load_explicit(&remote->card.state, memory_order_acquire) !=
@@ -55,15 +55,16 @@ static inline bool tug_card_concerns(const struct tug_remote *remote, MPI_Dataty
            tug_type_basic_size(type) == 8 && tug_reduction_find(MPI_BAND, type) != NULL;
 }
 
-/* One that is: begins it. c->n: 0, if the elements do not lie together on all sides. True: it is
- * begun, or has failed (an error class). False: the cards are given up, nothing has happened. */
+/* Starts the operation by card, for types of tug_card_concerns(). c->n is 0 if elements are
+ * scattered on any side. True: it is started, or *error is set. False: nothing was done, the cards
+ * are given up. */
 bool tug_card_take(const struct tug_rma *o, struct tug_ways *ways,
                    const struct tug_remote_combination *c, int *error);
 
-/* Returns when no card has any to do, nor begins any, for ever. An error class. */
+/* Gives the cards up. Blocks until no rank's card has an atomic under way. An error class. */
 int tug_card_give_up(struct tug_remote *remote);
 
-/* The same as tug_card_take(), of any. */
+/* tug_card_take(), if the type concerns the cards; else false. */
 static inline bool tug_card_combine(const struct tug_rma *o, MPI_Datatype type,
                                     struct tug_ways *ways, const struct tug_remote_combination *c,
                                     int *error) {

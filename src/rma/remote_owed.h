@@ -11,9 +11,8 @@
  * put or get counts bytes. The answer is one word and what each record fetches, filled up likewise.
  *
  * The lock is taken earlier, with what waits, and then held: by a flush of any kind, also without
- * operations, and by an operation that cannot wait. Those are operations that are long or do not
- * fit, have a request, are of a datatype that is not basic, or
- * are wrong, which the call then says.
+ * operations, and by an operation that cannot wait: it is long or does not fit, has a request or a
+ * derived datatype, or is wrong (the call then returns the error).
  * An epoch without operations takes and leaves the lock in its unlock.
  *
  * Locks are taken in the order in which a thread asks for them, and before it gives another back:

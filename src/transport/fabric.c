@@ -61,7 +61,9 @@ static unsigned missing_rows(const struct tug_fabric *fabric) {
     int64_t missing = 0;
     for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
         const struct tug_transport *row = tug_transports[i];
-        if ((fabric->ways & 1u << i) && row->register_memory != NULL && row->missing(reason))
+        const bool is_device = row->register_memory != NULL || row->send == NULL; /* or not built */
+        if ((fabric->ways & 1u << i) && row->open != NULL && row->missing != NULL && is_device &&
+            row->missing(reason))
             missing |= 1 << i;
     }
     return tug_agree(fabric->comm, MPI_BOR, &missing, 1) == MPI_SUCCESS

@@ -94,8 +94,9 @@ static inline uint32_t tug_operation_port(const struct tug_operation *operation)
 #define TUG_SIGNAL_LATE 1u
 #define TUG_SIGNAL_AT_ONCE 2u
 
-/* `op` of a FETCH or COMPARE of 8 aligned bytes that only a card does: it adds (or compares), or it
- * adds nothing and does not write to the word. Others have an enum tug_atomic_op there. */
+/* `op` of an aligned FETCH or COMPARE of 8 bytes that only a card may execute. BY_CARD: it adds, or
+ * compares and swaps. LOADS: it reads the word and writes nothing. Others have an enum
+ * tug_atomic_op. */
 #define TUG_ATOMIC_BY_CARD 8u
 #define TUG_ATOMIC_LOADS 9u
 

@@ -119,11 +119,11 @@ struct tug_transport {
     /* Do the devices of all processes do remote atomics, which are then atomic to each other when
      * every atomic of the context goes by this row? The same everywhere. NULL: no. */
     bool (*atomics)(const void *state);
-    /* Those to one process happen in the order in which they were posted. */
+    /* True: a process's atomics to one peer are executed in the order in which they are posted. */
     bool orders_atomics;
 
-    /* The ports that operations can be dealt out to by tug_operation_port(); 0: as it has been
-     * opened the row takes none. The same on all. Rows that take operations have it. */
+    /* The number of ports for tug_operation_port(), the same on all; 0: this context's row takes no
+     * operations. Not NULL if `takes` is not. */
     uint32_t (*ports)(const void *state);
 
     /* Takes the operation over. Never refuses: what does not fit now waits inside, linked by
@@ -236,9 +236,10 @@ struct tug_fabric {
     unsigned ways;              /* enum tug_way bits: allowed and possible */
     bool to_be_carried;         /* while rows are opened: packets do not go to everybody by those
                                    before this one; the same on all */
-    bool card_atomics;    /* the cards of all processes have ordered atomics; the same on all */
+    bool
+        card_atomics; /* the open row has atomics of all cards, in posting order; the same on all */
     bool device_atomics;  /* agreed: atomics of 8 bytes by the network card, for all pairs */
-    bool open_to_atomics; /* memory that is registered is open to the cards' atomics */
+    bool open_to_atomics; /* memory that is registered from now on allows atomics of cards */
 
     struct tug_operation *operations; /* [noperations] */
     uint32_t noperations;
@@ -359,11 +360,10 @@ static inline bool tug_fabric_has_inbox(const struct tug_fabric *fabric, uint32_
            tug_fabric_node_rank(fabric, peer) != TUG_ELSEWHERE;
 }
 
-/* May a row of devices do the operation, as far as all such rows have the same rules? Its remote
- * memory has an rkey; local memory that the program has not registered (its registration has no id)
- * goes to processes of this node by packets, if they have inboxes; atomics have 8 bytes, and are
- * for a card alone (TUG_ATOMIC_BY_CARD), or every atomic of the context is a device's. Any thread.
- */
+/* The rules of `takes` that all rows of devices share. The remote memory has an rkey. A local
+ * buffer that the program has not registered (registration id 0) does not go to a peer with an
+ * inbox: packets are faster there. An atomic has 8 bytes, and only a card may execute it
+ * (TUG_ATOMIC_BY_CARD), or all atomics of the context are the device's. Any thread. */
 static inline bool tug_fabric_device_takes(const struct tug_fabric *fabric,
                                            const struct tug_operation *operation) {
     if (operation->rkey == 0)

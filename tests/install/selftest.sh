@@ -28,7 +28,8 @@ if grep -q 'host MPI .*MPICH Version: 4\.0\.2' "$work/out"; then
         "$tugboat" selftest "$mpiexec" -n 2
     has stale.rings 'host MPI +note +neighbours.* wrong side .*: MPI_Neighbor_alltoallv, MPI_Ineighbor_alltoallv, MPI_Neighbor_alltoallv_init$'
     has stale.rings 'data +ok +neighbours.* healed.*: MPI_Neighbor_alltoallv, MPI_Ineighbor_alltoallv, MPI_Neighbor_alltoallv_init$'
-    expect aborts 0 'host MPI +note +the program does not come out of requests of: MPI_Scatter_init$' \
+    # the host's gathers end a job now and then, too
+    expect aborts 0 'host MPI +note +the program does not come out of requests of: (MPI_Gather_init, )?MPI_Scatter_init$' \
         "$tugboat" selftest "$mpiexec" -n 3
     absent aborts 'FAILED|BAD TERMINATION'
 fi

@@ -1339,6 +1339,46 @@ static void test_folded_peer_ends(void **state) {
     free_folded();
 }
 
+static struct tug_caller waiting;
+
+static int called_later(struct tug_fabric *fabric, struct tug_caller caller, unsigned handler,
+                        const void *payload, size_t bytes) {
+    (void)fabric, (void)handler, (void)payload, (void)bytes;
+    waiting = caller;
+    return 0;
+}
+
+/* A call has been acknowledged and not answered when the way to the peer ends: it fails, whether
+ * the stream is folded or not. */
+static void test_peer_ends_before_it_answers(void **state) {
+    (void)state;
+    for (int folded = 0; folded < 2; folded++) {
+        struct record record;
+        uint64_t value = 3;
+        b->fabric.called = called_later;
+        struct tug_operation *call = prepare(TUG_OPERATION_CALL, 0, sizeof value, &record);
+        call->op = 5;
+        call->local = (unsigned char *)&value;
+        call->address = (uint64_t)(uintptr_t)&value;
+        post(call);
+        tug_packets_flush(&a->packets);
+        run();
+        assert_int_equal(record.completed, 0);
+        assert_int_equal(a->packets.unacked, 0);
+        if (folded)
+            fold(a);
+        assert_int_equal(a->streams[1] == NULL, folded);
+        a->out.wire.ended(&a->packets, 1);
+        assert_done(&record, TUG_ERR_PEER);
+        assert_true(tug_packets_has_lost(&a->packets, 1));
+        tug_packets_reply(&b->packets, waiting, 0, &value, sizeof value);
+        run();
+        free_folded();
+        (void)fake_end(NULL);
+        (void)set_up(NULL);
+    }
+}
+
 static void test_no_memory_to_fold(void **state) {
     (void)state;
     exchange(1);
@@ -1444,6 +1484,7 @@ int main(void) {
         CASE(test_what_has_to_do_is_not_folded),
         CASE(test_polls_fold),
         CASE(test_folded_peer_ends),
+        CASE(test_peer_ends_before_it_answers),
         CASE(test_no_memory_to_fold),
         CASE(test_folded_ones_take_the_next_row),
     };

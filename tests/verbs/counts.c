@@ -4,14 +4,13 @@
  * Rank 0 operates on the window of rank 1, which takes part in the synchronisation only; 2 ranks
  * over the stand-in card (run_mpi.sh --nodes card). A row is a kind of operation, a size, a flavour
  * of window, a number of operations in an epoch, a synchronisation and a state of the two processes
- * (enum state). It tells for one epoch what
- * rank 0's card did (work requests by kind, inline, signalled, doorbells, receives, completions,
- * registrations), what its library did (packets, acknowledgements among them, messages of the host,
- * parks), and of rank 1 the SENDs, other requests, doorbells, completions and packets. The first
- * epochs are not counted but in the state FIRST; each number is the mean of the counted ones.
- * Operations of less than 1 MiB leave gaps between their places, so that the library cannot join
- * them. Bars are held on what a put or a get takes. The last epoch has data of its own, which are
- * checked.
+ * (enum state). It tells for one epoch what rank 0's card did (work requests by kind, inline,
+ * signalled, doorbells, receives, completions, registrations), what its library did (packets,
+ * acknowledgements among them, messages of the host, parks), and of rank 1 the SENDs, other
+ * requests, doorbells, completions and packets. The first epochs are not counted but in the state
+ * FIRST; each number is the mean of the counted ones. Operations of less than 1 MiB leave gaps
+ * between their places, so that the library cannot join them. Puts, gets and fetch_and_op are
+ * checked against limits. The last epoch has data of its own, which are checked.
  *
  * Usage: counts [all] [put|get|fetch_and_op]...   all: 64 operations of 1 MiB an epoch, too
  */

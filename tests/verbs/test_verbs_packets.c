@@ -564,6 +564,45 @@ static void forgotten_far_on(void **state) {
     }
 }
 
+/* The first message after one has forgotten the other has arrived, and has not been taken, when the
+ * connection by which it came is closed again. */
+static void forgotten_closed_unseen(void **state) {
+    (void)state;
+    for (unsigned n = 0; n < 2; n++) {
+        struct record records[20], put, late;
+        for (unsigned i = 0; i < 20; i++)
+            post_message(a, 8, &records[i]);
+        finish();
+        wire_up_again();
+        close_sender(a);
+        close_sender(b);
+        forget(n == 0 ? a : b);
+        assert_int_equal(known_to(n == 0 ? a : b), 0);
+        struct tug_operation *write = prepare(a, TUG_OPERATION_WRITE, HALF - 64, 8, &put);
+        write->rkey = b->remote.rkeys[0];
+        write->registration = &a->local;
+        a->local.users++;
+        post(a, write); /* connects them, without a message */
+        finish();
+        const unsigned came = b->messages;
+        const struct tug_verbs_pair *pair = verbs_of(a)->pairs[0];
+        post_message(a, 8, &late);
+        tug_fabric_flush(&a->fabric);
+        while (pair->messages > 0)
+            (void)tug_fabric_poll(&a->fabric);
+        tug_verbs_pairs_shed(verbs_of(a), 0);
+        assert_int_equal(verbs_of(a)->nsenders, 0);
+        assert_true(fake_poll(&b->out.wire)); /* b is told before it looks */
+        assert_int_equal(b->messages, came);
+        finish();
+        assert_int_equal(b->messages, came + 1);
+        assert_int_equal(late.completed, 1);
+        assert_int_equal(late.status, 0);
+        assert_false(a->streams[1]->lost || b->streams[0]->lost);
+        wire_up_again();
+    }
+}
+
 /* No connection can be had any more after one has forgotten the other: packets go by the next row,
  * and the peer, which has not forgotten, says how many it has taken. */
 static void forgotten_way_ends(void **state) {
@@ -1037,6 +1076,7 @@ int main(int argc, char **argv) {
         CASE(forgotten),
         CASE(forgotten_far_on),
         CASE(forgotten_way_ends),
+        CASE(forgotten_closed_unseen),
         CASE(packet_gone),
         CASE(arrived_unseen),
         CASE(sleeps),

@@ -166,7 +166,7 @@ struct tug_ofi_endpoint {
     struct tug_ofi_send sends[TUG_OFI_SENDS];
     struct tug_ofi_send *free, *failed;
     uint64_t trailers, keys;                  /* sent, and tried to be registered, so far */
-    _Atomic uint32_t names;                   /* keys that registrations have been given so far */
+    _Atomic uint32_t names;                   /* registration keys chosen so far */
     struct tug_ofi_job *jobs;                 /* all that there are, see rma.c */
     struct tug_ofi_job *unused;               /* those that are free */
     struct tug_ofi_job *unsent, *unsent_last; /* those that wait for room, in order */

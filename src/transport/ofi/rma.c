@@ -85,7 +85,7 @@ int tug_ofi_register(void *state, struct tug_registration *registration) {
         tug_warn_once("ofi: provider %s cannot register %zu bytes: %s; they go in packets, more "
                       "slowly: raise the limits of the device or of this process",
                       endpoint->info->fabric_attr->prov_name, registration->bytes,
-                      region == NULL ? tug_ofi.strerror(error) : "its keys have more than 32 bits");
+                      region == NULL ? tug_ofi.strerror(error) : "its key does not fit");
         if (region != NULL)
             tug_ofi_close_object(&region->fid);
         return 0;
@@ -279,7 +279,8 @@ void tug_ofi_job_ended(struct tug_ofi_endpoint *endpoint, struct tug_ofi_job *jo
 
 bool tug_ofi_takes(void *state, const struct tug_operation *operation) {
     const struct tug_ofi_view *view = state;
-    return operation->bytes > 0 && tug_fabric_device_takes(view->wire.fabric, operation);
+    return operation->bytes > 0 && tug_fabric_device_takes(view->wire.fabric, operation) &&
+           (!tug_operation_is_atomic(operation) || operation->op < FETCHES);
 }
 
 void tug_ofi_post(void *state, struct tug_operation *operation) {

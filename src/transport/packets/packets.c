@@ -165,12 +165,14 @@ bool tug_packets_has_lost(const struct tug_packets *packets, uint32_t peer) {
 /* Nothing goes there any more. At the end of a job nothing is outstanding, and nobody minds. */
 void tug_packets_ended(void *receiver, uint32_t peer) {
     struct tug_packets *packets = receiver;
-    struct tug_stream *stream = packets->streams[peer];
     if (!tug_stream_is_known(packets, peer))
         return;
+    /* a folded stream may await the answer of a call */
+    const bool awaits = tug_packets_awaits(packets, peer);
+    struct tug_stream *stream = awaits ? tug_stream_to(packets, peer) : packets->streams[peer];
     if (stream != NULL)
         tug_trailer_drop(stream);
-    if (stream != NULL && !stream->lost && tug_stream_outstanding(stream)) {
+    if (stream != NULL && !stream->lost && (awaits || tug_stream_outstanding(stream))) {
         tug_log(TUG_LOG_ERROR,
                 "the connection to process %u has ended while operations were under way, and they "
                 "fail: look why that process has ended, or at the network between",
@@ -200,8 +202,12 @@ uint32_t tug_packets_yields(void *receiver, uint32_t peer) {
 void tug_packets_moves(void *receiver, uint32_t peer, uint32_t taken, struct tug_buffer *back) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = tug_stream_to(packets, peer);
-    if (stream != NULL) /* else, for want of memory, it stays folded, and nothing was under way */
+    if (stream != NULL)
         tug_stream_take_next_row(packets, stream, taken, back);
+    for (struct tug_buffer *next; stream == NULL && back != NULL; back = next) { /* no memory */
+        next = back->next;
+        tug_pool_give(&packets->wires[0]->pool, back);
+    }
 }
 
 /* What goes by the host, or may, is not handed up where the host must not be called. */

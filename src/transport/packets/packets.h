@@ -65,9 +65,10 @@
 /* 1 MiB of packets: a peer that computes looks seldom, and no more come before it has looked. */
 #define TUG_STREAM_WINDOW 128
 
-/* With so many streams those are folded (struct tug_folded) by which nothing has gone or come since
- * streams were folded last, half as many streams ago. So one and a half times as many are kept at
- * most, and those beyond that have something to do. */
+/* tug_packets_fold() runs when this many streams exist, and again after half as many new ones. It
+ * folds streams (struct tug_folded) that have sent and received nothing since the last run. A
+ * stream with an acknowledgement outstanding takes two runs more. So about KEPT_MOST streams exist
+ * at most, unless more are in use. */
 #define TUG_STREAMS_KEPT 1024u
 #define TUG_STREAMS_KEPT_MOST (TUG_STREAMS_KEPT + TUG_STREAMS_KEPT / 2)
 
@@ -199,9 +200,9 @@ struct tug_stream {
     uint32_t seen;           /* sent + taken when streams were folded last */
 };
 
-/* A stream that has been folded: its numbers, with which it goes on when the two processes have to
- * do with each other again. It has sent nothing that is not acknowledged, has acknowledged all that
- * it has taken, and goes by the wire that it began with. All zeros: there is none. */
+/* The counters of a folded stream; the next packet to or from the peer continues them. All that it
+ * sent is acknowledged, it has acknowledged all that it took, and it uses the wire that it began
+ * with. All zeros: none. */
 struct tug_folded {
     uint32_t number, applied; /* as they travel */
     uint32_t sent, taken;
@@ -229,7 +230,7 @@ struct tug_packets {
     struct tug_stream *all;
     uint32_t nstreams; /* in that list */
     uint32_t nfolded;  /* those that are folded now */
-    uint32_t fold_at;  /* with so many in the list the next poll folds some */
+    uint32_t fold_at;  /* the next poll folds when nstreams reaches this */
     struct tug_stream *touched;
     struct tug_stream *under_way; /* all that have request packets under way, and some that had */
     uint64_t unacked;             /* request packets of ours, over all streams */
@@ -300,11 +301,14 @@ const char *tug_packets_wire_name(const struct tug_packets *packets, uint32_t pe
 /* The stream to the peer, which is made or unfolded if need be. NULL: no memory. */
 struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer);
 
+/* Is any operation in packets to the peer, or does one wait for an answer from there? */
+bool tug_packets_awaits(const struct tug_packets *packets, uint32_t peer);
+
 /* Has anything gone to the peer or come from it? */
 bool tug_stream_is_known(const struct tug_packets *packets, uint32_t peer);
 
-/* Folds the streams that have had nothing to do for a while. No caller up the stack may have a
- * stream in hand. */
+/* Folds idle streams, which frees them. The caller, and its callers, must not keep a pointer to a
+ * stream. */
 void tug_packets_fold(struct tug_packets *packets);
 
 /* The stream has something to send: it is looked at when the batch ends. */

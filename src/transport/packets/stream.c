@@ -40,7 +40,7 @@ bool tug_stream_is_known(const struct tug_packets *packets, uint32_t peer) {
     return packets->streams[peer] != NULL || folded_to(packets, peer) != NULL;
 }
 
-/* The new stream goes on where the folded one was. */
+/* The new stream takes over the counters of the folded one. */
 static void unfold(struct tug_packets *packets, struct tug_stream *stream,
                    struct tug_folded *folded) {
     stream->number = stream->acked = stream->heard = folded->number;
@@ -92,8 +92,8 @@ struct tug_stream *tug_stream_to(struct tug_packets *packets, uint32_t peer) {
 
 /* ---- streams that have nothing to do ---- */
 
-/* Does neither side owe the other an acknowledgement? Otherwise the next flush asks for it, or
- * sends it, and the stream can be folded the next time. */
+/* Does neither side owe the other an acknowledgement? Otherwise the next flush asks for it or sends
+ * it. That is traffic, so the stream is folded two runs later at the earliest. */
 static bool is_square(struct tug_packets *packets, struct tug_stream *stream) {
     stream->asks = stream->resting > 0;
     stream->pressed = stream->told != stream->applied;
@@ -102,13 +102,13 @@ static bool is_square(struct tug_packets *packets, struct tug_stream *stream) {
     return !stream->asks && !stream->pressed;
 }
 
-/* Do its numbers say all of it? */
+/* Is struct tug_folded enough to continue the stream later? */
 static bool can_fold(const struct tug_packets *packets, const struct tug_stream *stream) {
-    return stream->settled && !stream->one_way && !stream->touched && !stream->listed &&
-           !tug_stream_outstanding(stream) && stream->requests == NULL && stream->answers == NULL &&
-           stream->control_first == NULL && stream->served == 0 && stream->owed == 0 &&
-           stream->nexpected == 0 && stream->unsignalled == 0 &&
-           stream->wire == wire_to(packets, stream->peer);
+    return (stream->sent | stream->taken) != 0 && stream->settled && !stream->one_way &&
+           !stream->touched && !stream->listed && !tug_stream_outstanding(stream) &&
+           stream->requests == NULL && stream->answers == NULL && stream->control_first == NULL &&
+           stream->served == 0 && stream->owed == 0 && stream->nexpected == 0 &&
+           stream->unsignalled == 0 && stream->wire == wire_to(packets, stream->peer);
 }
 
 static void fold(struct tug_packets *packets, struct tug_stream *stream) {
@@ -122,7 +122,7 @@ static void fold(struct tug_packets *packets, struct tug_stream *stream) {
     free(stream);
 }
 
-/* Those of which nothing is under way any more leave the list. */
+/* Unlists streams without unacknowledged packets, so that they can be freed. */
 static void leave_under_way(struct tug_packets *packets) {
     struct tug_stream **at = &packets->under_way, *stream;
     while ((stream = *at) != NULL) {
@@ -490,6 +490,20 @@ void tug_stream_drop(struct tug_stream *stream, bool answers_too) {
     }
 }
 
+/* Is the operation in packets to that peer, or does it wait for an answer from there? */
+static bool is_to(const struct tug_operation *operation, uint32_t peer) {
+    return operation->kind != TUG_OPERATION_NONE && operation->scratch != 0 &&
+           operation->scratch <= TUG_PACKETS_SENT && operation->peer == peer;
+}
+
+bool tug_packets_awaits(const struct tug_packets *packets, uint32_t peer) {
+    const struct tug_fabric *fabric = packets->fabric;
+    for (uint32_t tag = 0; tag < fabric->noperations; tag++)
+        if (is_to(&fabric->operations[tag], peer))
+            return true;
+    return false;
+}
+
 /* Everything that was to be done there fails, now and later. */
 void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     struct tug_fabric *fabric = packets->fabric;
@@ -514,8 +528,7 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     fail_waiting(fabric, stream);
     for (uint32_t tag = 0; tag < fabric->noperations; tag++) {
         struct tug_operation *operation = &fabric->operations[tag];
-        if (operation->kind == TUG_OPERATION_NONE || operation->scratch == 0 ||
-            operation->scratch > TUG_PACKETS_SENT || operation->peer != stream->peer)
+        if (!is_to(operation, stream->peer))
             continue;
         operation->status = TUG_ERR_PEER;
         tug_fabric_complete(fabric, operation);

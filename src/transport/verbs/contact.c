@@ -99,6 +99,7 @@ static void end(void *value, void *d) {
     verbs->words -= contact->word != TUG_WORD_NONE;
     verbs->yields -= (uint32_t)contact->yields + (uint32_t)contact->answers;
     tug_verbs_contact_moved(contact);
+    tug_verbs_pair_move_again(pair);
     if (pair->phase == TUG_PAIR_ASKED && pair->asker == contact) {
         tug_verbs_pair_drop_sender(verbs, pair); /* the answer does not come */
         tug_verbs_touch(verbs, pair);

@@ -300,7 +300,7 @@ bool tug_verbs_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buf
     struct tug_verbs_pair *pair = contact->pair;
     if (pair->moving > 0)
         return false;
-    contact->leads = true; /* it may be new: forgotten since, or not met for want of memory */
+    contact->leads = true; /* a new contact: it was forgotten, or meet() had no memory */
     if (pair->id == 0 && !has_ended(verbs, contact)) {
         tug_verbs_touch(verbs, pair);
         if (pair->phase == TUG_PAIR_IDLE)
@@ -389,12 +389,11 @@ void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pai
 /* Is the message the pair's next one? If not it has come before. What an old server has received
  * was taken before the first one of the new server, which is behind all that its sender has given
  * up. */
-static bool is_next(struct tug_verbs_pair *pair, uint32_t server, uint32_t number) {
-    if (pair->server != NULL && server == pair->server->qp_num &&
-        (pair->restarts || (int32_t)(pair->first - 1 - pair->received) > 0)) {
-        pair->received = pair->first - 1;
-        pair->restarts = false;
-    }
+static bool is_next(struct tug_verbs_server *server, uint32_t number) {
+    struct tug_verbs_pair *pair = server->pair;
+    if (server->restarts || (int32_t)(server->first - 1 - pair->received) > 0)
+        pair->received = server->first - 1;
+    server->restarts = false;
     if ((int32_t)(number - pair->received) <= 0)
         return false;
     if (number != pair->received + 1) {
@@ -434,9 +433,10 @@ static bool take(struct tug_verbs *verbs, const struct ibv_wc *completion) {
     struct tug_verbs_messages *messages = verbs->messages;
     const uint32_t slot = (uint32_t)completion->wr_id & ~TUG_REQUEST_RECEIVES;
     const unsigned char *memory = receive_memory(messages, slot);
-    struct tug_verbs_pair *pair = tug_table_find(&verbs->servers, completion->qp_num);
-    if (completion->status == IBV_WC_SUCCESS && pair != NULL &&
-        is_next(pair, completion->qp_num, ntohl(completion->imm_data))) {
+    struct tug_verbs_server *server = tug_table_find(&verbs->servers, completion->qp_num);
+    if (completion->status == IBV_WC_SUCCESS && server != NULL &&
+        is_next(server, ntohl(completion->imm_data))) {
+        struct tug_verbs_pair *pair = server->pair;
         pair->heard = ++verbs->uses;
         pair->told = false;
         if (!hand_up(verbs, pair, memory, completion->byte_len)) {

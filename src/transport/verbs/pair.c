@@ -41,10 +41,10 @@ struct hello {
     uint8_t mtu;
     uint8_t reads; /* in an ASK: wanted at most; in an ANSWER: granted */
     uint8_t gid[16];
-    uint32_t anew; /* in an ASK: 1: the sender is the first one of its pair */
-    uint32_t rank; /* in a MOVE and a MOVED: of the process that says it, in that context */
+    uint32_t anew; /* in an ASK: 1: the asker's first sender: its message numbers begin at 1 */
+    uint32_t rank; /* in a MOVE and a MOVED: the sender's rank in `context` */
     uint32_t unused;
-    uint64_t context; /* the same: whose packets move */
+    uint64_t context; /* in a MOVE and a MOVED: the id of the context whose packets move */
 };
 
 _Static_assert(sizeof(struct hello) == 72, "no holes");
@@ -82,6 +82,7 @@ struct tug_verbs_pair *tug_verbs_pair_make(struct tug_verbs *verbs) {
     }
     *pair = (struct tug_verbs_pair){.index = pair->index,
                                     .fresh = true,
+                                    .blank = true,
                                     .closed = true,
                                     .head = TUG_NO_TAG,
                                     .tail = TUG_NO_TAG,
@@ -112,8 +113,11 @@ void tug_verbs_pair_join(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
 
 /* ---- queue pairs ---- */
 
+/* What it has received has been taken. */
 static void destroy_server(struct tug_verbs *verbs, struct ibv_qp *server) {
-    void *its = server->qp_context;
+    struct tug_verbs_server *its = server->qp_context;
+    if (its->restarts)
+        its->pair->received = its->first - 1;
     tug_table_remove(&verbs->servers, server->qp_num);
     tug_ibv.destroy_qp(server);
     free(its);
@@ -122,6 +126,8 @@ static void destroy_server(struct tug_verbs *verbs, struct ibv_qp *server) {
 bool tug_verbs_drop_retired(struct tug_verbs *verbs) {
     struct tug_verbs_server **at = &verbs->retired, *server;
     bool done = true;
+    if (verbs->messages != NULL && verbs->messages->nheld > 0)
+        return true; /* they may be by one of these */
     while ((server = *at) != NULL) {
         if (server->seen) {
             *at = server->next;
@@ -303,8 +309,8 @@ static bool say_only(const struct tug_verbs_contact *contact, enum kind kind, ui
     return say(contact, &hello);
 }
 
-/* Says it of the packets of the contact's context. The peer may poll that context only while it
- * runs jobs of its own: another context of the two processes takes the message, if there is one. */
+/* Sends a MOVE or MOVED about the contact's context. The peer may poll that context only while it
+ * has jobs, so any other context shared with the peer carries the message, if there is one. */
 static bool say_of_packets(const struct tug_verbs_contact *contact, struct hello *hello) {
     const struct tug_fabric *fabric = contact->view->wire.fabric;
     const struct tug_verbs_contact *by = tug_verbs_contact_open(contact->pair);
@@ -367,11 +373,11 @@ static bool is_at_rest(const struct tug_verbs_contact *contact) {
            !contact->yields && !contact->answers;
 }
 
-/* Is there nothing to be known of the peer but what a connection would bring again? */
-static bool can_forget(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
+/* May the pair be freed? A new connection brings all that it knows. */
+static bool can_forget(const struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     if (pair->id == 0 || pair->id == verbs->id || pair->sender != NULL || pair->server != NULL ||
         !pair->closed || pair->touched || pair->head != TUG_NO_TAG || pair->messages > 0 ||
-        pair->moving > 0 || pair->closed_ns != 0 || pair->lost || pair->failed > 0)
+        tug_verbs_pair_closed(pair) || pair->lost || pair->failed > 0)
         return false;
     const struct tug_verbs_contact *contact = pair->contacts;
     while (contact != NULL && is_at_rest(contact))
@@ -394,7 +400,7 @@ static void forget(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
 void tug_verbs_pairs_forget(struct tug_verbs *verbs) {
     const uint32_t least = TUG_VERBS_KNOWN(tug_settings.verbs_pairs);
     if (verbs->npairs - verbs->nspare <= (verbs->forget_at > least ? verbs->forget_at : least) ||
-        verbs->retired != NULL) /* what has come by it says which pair it is of */
+        verbs->retired != NULL) /* its completions still need the pair */
         return;
     for (uint32_t i = 0; i < verbs->npairs; i++)
         if (can_forget(verbs, verbs->pairs[i]))
@@ -421,8 +427,13 @@ static struct ibv_qp *make_server(struct tug_verbs *verbs, struct tug_verbs_pair
         return NULL;
     }
     tug_table_remove(&verbs->servers, server->qp_num);
-    if (join(verbs, server, psn, ask) && tug_table_add(&verbs->servers, server->qp_num, pair))
+    its->pair = pair;
+    if (join(verbs, server, psn, ask) && tug_table_add(&verbs->servers, server->qp_num, its)) {
+        its->first = ask->first;
+        its->restarts = ask->anew != 0 || pair->blank;
+        pair->blank = pair->closed = false;
         return server;
+    }
     destroy_server(verbs, server);
     return NULL;
 }
@@ -431,12 +442,9 @@ static struct ibv_qp *make_server(struct tug_verbs *verbs, struct tug_verbs_pair
 static void serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair, const struct hello *ask) {
     retire_server(verbs, pair);
     pair->server_psn = draw_psn(++verbs->numbers);
-    pair->restarts |= ask->anew != 0 || pair->served == 0;
     pair->served = ask->number;
-    pair->closed = false;
     pair->told = false;
     pair->heard = ++verbs->uses;
-    pair->first = ask->first;
     pair->server = make_server(verbs, pair, ask, pair->server_psn);
     if (pair->server == NULL)
         tug_warn_once(
@@ -449,9 +457,10 @@ static void serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair, const st
         (void)tug_verbs_messages_expect(verbs, verbs->nservers);
 }
 
-/* The number of the last message that has been taken, as the peer counts them now. */
+/* The number of the last message taken, in the numbering that the peer uses now. */
 static uint32_t last_taken(const struct tug_verbs_pair *pair) {
-    return pair->restarts ? pair->first - 1 : pair->received;
+    const struct tug_verbs_server *its = pair->server != NULL ? pair->server->qp_context : NULL;
+    return its != NULL && its->restarts ? its->first - 1 : pair->received;
 }
 
 /* What the peer is told then. */
@@ -497,7 +506,7 @@ static void ask_to_move(struct tug_verbs *verbs, struct tug_verbs_contact *conta
     pair->moving += contact->moving;
 }
 
-/* Has nothing gone to the peer, of what it counts? */
+/* Has no message been given to the pair? Then there is nothing to move. */
 static bool is_untouched(const struct tug_verbs_pair *pair) {
     const struct tug_verbs_contact *contact = pair->contacts;
     while (contact != NULL && !contact->leads)
@@ -527,6 +536,14 @@ void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, u
         set_deadline(verbs, pair);
     else
         give_up(verbs, pair);
+}
+
+void tug_verbs_pair_move_again(struct tug_verbs_pair *pair) {
+    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next) {
+        struct hello move = hello_of(contact->view->verbs, MOVE, pair->number, NULL, 0);
+        if (contact->moving && !say_of_packets(contact, &move))
+            tug_verbs_contact_moved(contact);
+    }
 }
 
 /* What is left of its messages is of contexts that could not be asked. */
@@ -560,10 +577,11 @@ static void moved(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
 static void yield(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
                   const struct hello *move) {
     struct tug_verbs_pair *pair = contact->pair;
-    if ((int32_t)(move->number - pair->served) < 0)
+    if (pair->served != 0 && (int32_t)(move->number - pair->served) < 0)
         return; /* it has asked anew since */
     pair->served = move->number;
     retire_server(verbs, pair);
+    pair->closed = true;
     verbs->yields += !contact->yields;
     contact->yields = true;
 }
@@ -720,8 +738,8 @@ static void asked(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
         answer_ask(verbs, contact);
 }
 
-/* The view whose packets the message is about, and *peer, the rank there of the process that says
- * it. NULL: that context has ended here. */
+/* The view that the message is about. For a MOVE or MOVED: that of hello->context, and *peer
+ * becomes the sender's rank there. NULL: there is no such context here, or no such rank. */
 static struct tug_verbs_view *view_of(struct tug_verbs_view *view, const struct hello *hello,
                                       uint32_t *peer) {
     view = view->rails[hello->rail];
@@ -801,6 +819,7 @@ void tug_verbs_pair_gone(struct tug_verbs_view *view, uint32_t peer) {
     struct tug_verbs_pair *pair = contact->pair;
     contact->gone = true;
     tug_verbs_contact_moved(contact);
+    tug_verbs_pair_move_again(pair);
     if (pair->phase == TUG_PAIR_ASKED && pair->asker == contact)
         tug_verbs_pair_drop_sender(verbs, pair);
     if (pair->phase != TUG_PAIR_IDLE)

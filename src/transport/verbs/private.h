@@ -60,11 +60,11 @@
  * device: it is in the peer's completion queue at least, which is emptied before the server goes.
  * So nothing is lost. A limit that is all under way is exceeded.
  *
- * A pair that is closed in both directions, and its contacts, are *forgotten* when there are more
- * than TUG_VERBS_KNOWN_MOST pairs, so that a process of a large job keeps those only that it has to
- * do with. Each of the two does so by itself. The numbers of messages begin anew then: an ASK says
- * so where the asker has forgotten, and a process that has forgotten takes the asker's next number
- * as it is.
+ * A pair without sender and server, and its contacts, are *forgotten* when more than
+ * TUG_VERBS_KNOWN pairs exist, so a process of a large job keeps only peers that it uses. Each side
+ * decides alone and sends nothing. Its message numbers begin at 1 again: an asker that has
+ * forgotten sets `anew` in its ASK; a process that has forgotten takes the asker's `first` as the
+ * next number.
  *
  * A device has so many queue pairs, and no more. Where one cannot be had, here or at the peer, the
  * pair is closed for a while: what waits for it, and what comes, takes the next row. So it does
@@ -262,8 +262,8 @@ struct ibv_mr *tug_verbs_memory_of(const struct tug_registration *registration, 
 #define TUG_VERBS_INLINE 220         /* bytes asked for in a work request itself */
 #define TUG_VERBS_INDICES (1u << 20) /* pairs that there may be */
 #define TUG_VERBS_CHUNK 256u         /* operations are numbered in chunks of so many */
-/* Pairs that there are, but for those that cannot be forgotten: those with a sender, those with a
- * server, and half as many as either. */
+/* Pairs above which some are forgotten (room for a sender each and a server each), and the most
+ * between two such times. Pairs that cannot be forgotten come on top. */
 #define TUG_VERBS_KNOWN(pairs) ((uint32_t)(2 * (pairs)))
 #define TUG_VERBS_KNOWN_MOST(pairs) (TUG_VERBS_KNOWN(pairs) + (uint32_t)((pairs) / 2))
 
@@ -374,18 +374,17 @@ struct tug_verbs_pair {
     uint32_t index;  /* its index in verbs->pairs */
     uint32_t number; /* the number of the sender's last question */
     uint32_t served; /* the number of the peer's last question; 0: none */
-    uint32_t first;  /* the number of the first message that goes by that one's sender */
     uint8_t phase;   /* enum tug_verbs_phase, of the sender */
     bool touched;    /* it is in the list verbs->touched */
     bool lost;       /* the peer did not answer the last time */
-    bool fresh;      /* no sender of it has been ready: its messages begin with number 1 */
-    bool closed;     /* the peer has closed its last sender, all of whose messages had been taken;
-                        or has had none */
-    bool restarts;   /* the next message by the server has the number `first`, whatever has been
-                        received: one of the two has forgotten the pair */
+    bool fresh;      /* no sender has been ready yet: messages to the peer begin with number 1 */
+    bool blank;      /* the peer has had no server yet: its next number is not known */
+    bool closed;     /* no message can be on its way here: the peer has said CLOSED or MOVE, or has
+                        never had a server */
     uint8_t failed;  /* so many senders in a row failed, and this one has done nothing yet */
     bool urgent;     /* a large operation or a message is among those that wait */
-    bool has_loaded; /* the last atomic only loaded (TUG_ATOMIC_LOADS) */
+    bool has_loaded; /* the last atomic posted was a READ (TUG_ATOMIC_LOADS): the next one is fenced
+                      */
     bool told;       /* the peer has been told to close its sender if it is idle */
     uint32_t psn, server_psn;
     uint32_t most_inline;
@@ -421,6 +420,10 @@ struct tug_verbs_watch {
  * has passed: some devices do not tell), and all that it has received has been taken. */
 struct tug_verbs_server {
     struct tug_verbs_server *next;
+    struct tug_verbs_pair *pair;
+    uint32_t first; /* the number of the first message by it */
+    bool restarts;  /* that one has not come; it is the next, whatever number came last: one of the
+                       two processes had forgotten the pair */
     struct ibv_qp *qp;
     uint64_t until_ns;
     atomic_bool reported; /* by the watcher */
@@ -448,12 +451,12 @@ struct tug_verbs {
 
     struct tug_verbs_pair **pairs; /* [npairs] */
     uint32_t npairs, pairs_capacity;
-    uint32_t nspare;                /* of these, those in the list `spare` */
-    uint32_t forget_at;             /* with so many others the next poll forgets some */
+    uint32_t nspare;                /* the length of the list `spare` */
+    uint32_t forget_at;             /* above this many pairs in use the next poll forgets some */
     struct tug_table ids;           /* pairs by their ids */
-    struct tug_table servers;       /* pairs by the numbers of their servers' queue pairs */
+    struct tug_table servers;       /* by the numbers of their queue pairs */
     struct tug_verbs_pair *touched; /* what flush looks at */
-    struct tug_verbs_pair *spare;   /* those that have joined others */
+    struct tug_verbs_pair *spare;   /* unused: joined to another pair, or forgotten */
     uint32_t numbers;
     uint32_t asked_again; /* pairs with a deadline */
     uint32_t nsenders, nservers;
@@ -568,6 +571,8 @@ static inline bool tug_verbs_pair_closed(struct tug_verbs_pair *pair) {
 void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* The pair, whose sender is gone, is closed until then: its work takes the next row. */
 void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint64_t until_ns);
+/* A context that may have carried a MOVE of the pair ends: the MOVE is said again. */
+void tug_verbs_pair_move_again(struct tug_verbs_pair *pair);
 /* The contact is done with moving, or cannot be. */
 void tug_verbs_contact_moved(struct tug_verbs_contact *contact);
 /* Answers peers that move, or have asked anew, once all has been taken that came by their old

@@ -52,7 +52,7 @@ static unsigned char *result_of(struct tug_operation *operation) {
     return operation->data + 16;
 }
 
-/* One that the device does not have. */
+/* One that the device lacks (and, or, xor, swap): repeated CMP_SWAPs do it. */
 static bool is_tried(const struct tug_operation *operation) {
     return operation->kind == TUG_OPERATION_FETCH && operation->op != TUG_ADD &&
            operation->op < TUG_ATOMIC_BY_CARD;
@@ -239,8 +239,8 @@ static uint64_t applied(const struct tug_operation *operation, uint64_t value) {
     }
 }
 
-/* A read that the network has lost is executed again, perhaps behind the atomic that follows it,
- * unless that waits for it (fence). */
+/* The device repeats a READ whose answer is lost, perhaps after it has executed the atomic that was
+ * posted next. IBV_SEND_FENCE makes that atomic wait for the READ. */
 static void fill_atomic(struct tug_verbs_pair *pair, uint32_t lkey, struct tug_operation *operation,
                         struct ibv_send_wr *request, struct ibv_sge *piece) {
     const bool loads = operation->op == TUG_ATOMIC_LOADS;

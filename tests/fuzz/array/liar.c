@@ -40,7 +40,9 @@ static void change_question(struct message *message, unsigned which) {
     else if (which < 4)
         question.to = (uint32_t)take_odd(question.to);
     else
-        *(which == 5 ? &question.wanted : &question.gently) = (uint8_t)take();
+        *(which == 4   ? &question.puts
+          : which == 5 ? &question.wanted
+                       : &question.gently) = (uint8_t)take();
     memcpy(message->data, &question, sizeof(question));
 }
 
@@ -61,8 +63,10 @@ static void change_reply(struct message *message, unsigned which) {
     memcpy(&reply, message->data, sizeof(reply));
     if (which < 3)
         change_place(&reply.place, which);
-    else
+    else if (which < 5)
         reply.status = (int32_t)take_odd((uint64_t)reply.status);
+    else
+        reply.puts = (uint32_t)take_odd(reply.puts);
     memcpy(message->data, &reply, sizeof(reply));
 }
 
@@ -124,6 +128,7 @@ void liar_calls(void) {
                                           .to = message.kind == TUG_CALL_ASK ? TUG_NO_OWNER
                                                                              : take() % RANKS,
                                           .wanted = take() % 2,
+                                          .puts = take() % 2,
                                           .gently = take() % 4 == 0};
     const uint32_t number = take() % 4;
     if (message.kind == TUG_CALL_ASK || message.kind == TUG_CALL_MOVE)
