@@ -259,6 +259,30 @@ static void a_gentle_move_does_not_wait_for_another(void **state) {
     assert_int_equal(last_reply.place.owner, 7);
 }
 
+/* While those who know the page are told to stop, which may take as long as they hold it, a get
+ * learns where it is; a put waits for the end of the move. */
+static void a_get_does_not_wait_for_holds(void **state) {
+    (void)state;
+    const struct tug_question get = {.page = 0, .to = TUG_NO_OWNER};
+    const struct tug_question put = {.page = 0, .to = TUG_NO_OWNER, .puts = true};
+    const struct tug_question owning = {.page = 0, .to = OWNER};
+    memset(was_told, 0, sizeof(was_told));
+    on_move(&array, (struct tug_caller){.process = OWNER}, &owning);
+    assert_int_equal(nreplies, 0);
+    on_ask(&array, (struct tug_caller){.process = 5}, &get);
+    assert_int_equal(nreplies, 1);
+    assert_int_equal(last_reply.status, 0);
+    assert_int_equal(last_reply.place.owner, SELF);
+    assert_false(last_reply.puts);
+    on_ask(&array, (struct tug_caller){.process = 6}, &put);
+    assert_int_equal(nreplies, 1);
+    run();
+    assert_int_equal(nreplies, 3);
+    assert_int_equal(last_reply.place.owner, OWNER);
+    assert_true(last_reply.puts);
+    assert_true(was_told[5]); /* of the change */
+}
+
 /* ---- records ---- */
 
 static bool shows(uint32_t owner) {
@@ -363,6 +387,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(says_when_there_is_no_memory, begin, end),
         cmocka_unit_test_setup_teardown(a_gentle_move_leaves_what_is_held, begin, end),
         cmocka_unit_test_setup_teardown(a_gentle_move_does_not_wait_for_another, begin, end),
+        cmocka_unit_test_setup_teardown(a_get_does_not_wait_for_holds, begin, end),
         cmocka_unit_test_setup_teardown(tells_those_who_have_entered_themselves, begin, end),
         cmocka_unit_test_setup_teardown(a_question_makes_room_for_askers, begin, end),
         cmocka_unit_test_setup_teardown(shows_no_place_while_the_page_moves, begin, end),
