@@ -384,6 +384,7 @@ static void who_cannot_look_after_all_from_inside_does_not_say_so(void **state) 
 static uint64_t post_something(bool deaf) {
     struct tug_ticket ticket;
     CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
+    check_sleep_us(1000); /* it says so before it sleeps */
     const uint64_t before = atomic_load(&tug_stat_values[TUG_STAT_OFFLOAD_WAKES]);
     assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_BATON);
     mail.deaf = deaf;
