@@ -131,6 +131,7 @@ bool tug_verbs_drop_retired(struct tug_verbs *verbs) {
     while ((server = *at) != NULL) {
         if (server->seen) {
             *at = server->next;
+            server->pair->retired--;
             destroy_server(verbs, server->qp);
             continue;
         }
@@ -157,6 +158,7 @@ static void retire_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair) 
         server->until_ns = tug_clock_ns() + DRAIN_NS;
         server->next = verbs->retired;
         verbs->retired = server;
+        pair->retired++;
     }
     pair->server = NULL;
     verbs->nservers--;
@@ -376,8 +378,8 @@ static bool is_at_rest(const struct tug_verbs_contact *contact) {
 /* May the pair be freed? A new connection brings all that it knows. */
 static bool can_forget(const struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     if (pair->id == 0 || pair->id == verbs->id || pair->sender != NULL || pair->server != NULL ||
-        !pair->closed || pair->touched || pair->head != TUG_NO_TAG || pair->messages > 0 ||
-        tug_verbs_pair_closed(pair) || pair->lost || pair->failed > 0)
+        pair->retired > 0 || !pair->closed || pair->touched || pair->head != TUG_NO_TAG ||
+        pair->messages > 0 || tug_verbs_pair_closed(pair) || pair->lost || pair->failed > 0)
         return false;
     const struct tug_verbs_contact *contact = pair->contacts;
     while (contact != NULL && is_at_rest(contact))
@@ -399,8 +401,7 @@ static void forget(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
 
 void tug_verbs_pairs_forget(struct tug_verbs *verbs) {
     const uint32_t least = TUG_VERBS_KNOWN(tug_settings.verbs_pairs);
-    if (verbs->npairs - verbs->nspare <= (verbs->forget_at > least ? verbs->forget_at : least) ||
-        verbs->retired != NULL) /* its completions still need the pair */
+    if (verbs->npairs - verbs->nspare <= (verbs->forget_at > least ? verbs->forget_at : least))
         return;
     for (uint32_t i = 0; i < verbs->npairs; i++)
         if (can_forget(verbs, verbs->pairs[i]))

@@ -396,6 +396,7 @@ struct tug_verbs_pair {
     struct tug_verbs_contact *asker; /* by which the question went, while phase is ASKED */
     struct ibv_qp *sender;
     struct ibv_qp *server;
+    uint32_t retired;                    /* older servers in the list verbs->retired */
     struct tug_verbs_pair *next_touched; /* or the next spare one */
     uint32_t head, tail; /* numbers: operations that wait, in order; TUG_NO_TAG: none */
     uint32_t waiting;    /* operations that wait */
