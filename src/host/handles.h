@@ -16,11 +16,11 @@
 #include <stdint.h>
 
 /* MPI's own operations, in the order of their numbers. */
-#define TUG_OP_NUMBERS(X)                                                                          \
-    X(MAX)                                                                                         \
-    X(MIN)                                                                                         \
-    X(SUM) X(PROD) X(LAND) X(BAND) X(LOR) X(BOR) X(LXOR) X(BXOR) X(MINLOC) X(MAXLOC) X(REPLACE)    \
-        X(NO_OP)
+/* clang-format off */
+#define TUG_OP_NUMBERS(X) \
+    X(MAX) X(MIN) X(SUM) X(PROD) X(LAND) X(BAND) X(LOR) \
+    X(BOR) X(LXOR) X(BXOR) X(MINLOC) X(MAXLOC) X(REPLACE) X(NO_OP)
+/* clang-format on */
 
 enum tug_op_number {
     TUG_OP_NONE, /* anything else */
