@@ -31,7 +31,8 @@ enum value { LATENCY, OVERHEAD, RATE, VALUES };
 
 static const char *const way_names[WAYS] = {"engine", "queues", "locked", "host"};
 static const char *way_list = "engine,queues,locked,host";
-static const char *measure = "both"; /* or alone: one read and a wait; or many */
+static const char *measure = "both";
+static bool alone, many; /* what is measured: one read and a wait; as many as possible */
 static const char *thread_list = "1,2,4,8,16";
 static const char *size_list = "8,128,1K,8K,64K";
 static long nsamples = 8;
@@ -181,7 +182,7 @@ static unsigned char *local_memory(const struct worker *worker) {
 }
 
 static long check_slots(long nthreads, size_t bytes) {
-    const size_t used = (strcmp(measure, "alone") == 0 ? 1 : (size_t)outstanding(bytes)) * bytes;
+    const size_t used = (many ? (size_t)outstanding(bytes) : 1) * bytes;
     long errors = 0;
     for (long i = 0; i < nthreads; i++) {
         unsigned char *memory = local_memory(&workers[i]);
@@ -195,12 +196,12 @@ static long check_slots(long nthreads, size_t bytes) {
 /* Origin only. */
 static long measure_point(enum way way, long nthreads, size_t bytes, double values[VALUES]) {
     values[LATENCY] = values[OVERHEAD] = values[RATE] = NAN;
-    if (strcmp(measure, "many") != 0) {
+    if (alone) {
         run_workers(way, nthreads, bytes, false);
         values[LATENCY] = median_of_all(nthreads, offsetof(struct worker, latency_us));
         values[OVERHEAD] = median_of_all(nthreads, offsetof(struct worker, overhead_us));
     }
-    if (strcmp(measure, "alone") != 0) {
+    if (many) {
         run_workers(way, nthreads, bytes, true);
         values[RATE] = rate_of_all(nthreads);
     }
@@ -345,8 +346,10 @@ static void parse_ways(void) {
 
 static void parse_options(void) {
     parse_ways();
-    if (strcmp(measure, "both") != 0 && strcmp(measure, "alone") != 0 &&
-        strcmp(measure, "many") != 0)
+    const bool both = strcmp(measure, "both") == 0;
+    alone = both || strcmp(measure, "alone") == 0;
+    many = both || strcmp(measure, "many") == 0;
+    if (!alone && !many)
         bench_usage_error("--measure '%s' is not both, alone or many", measure);
     nnumbers = bench_parse_sizes(thread_list, threads, MAX_NUMBERS);
     for (int i = 0; i < nnumbers; i++)

@@ -23,18 +23,16 @@ llcl_measure() { # NAME
 
 # llcl_count READS WAY THREADS BYTES: what the counters say of such reads over the stand-in for a card (tests/verbs).
 llcl_count() {
-    local card counted progress=auto
+    local counted progress=auto
     if [ "$2" = queues ]; then progress=caller; fi
-    card=$(mktemp -d)
-    counted=$(MPIR_CVAR_NOLOCAL=1 UCX_TLS=posix,self TUGBOAT_TRANSPORTS=verbs,mpi FAKE_CARD=$card/card TUGBOAT_STATS=1 \
-        TUGBOAT_PROGRESS=$progress LD_LIBRARY_PATH=$stand_in timeout 300 "$mpiexec" -n 2 "$bench/llcl_reads" --csv --validate \
+    counted=$(timeout 300 "$here/../tests/mpi/run_mpi.sh" --mpiexec "$mpiexec" --ranks 2 --nodes card --card "$stand_in" \
+        --env TUGBOAT_STATS=1 --env TUGBOAT_PROGRESS=$progress -- "$bench/llcl_reads" --csv --validate \
         --measure "$1" --ways "$2" --threads "$3" --sizes "$4" --samples 1 --memory private \
         --seconds "$(by_effort 0.005 0.05 0.5)" 2>&1 | awk -v key="$1,$2,$3,$4" '
             /^# validation: all data right/ { right = 1 }
             { n[$1] = $2 }
             END { if (right) printf "%s,%d,%d,%d,%d,%d\n", key, n["operations"], n["verbs_requests"], n["verbs_doorbells"],
                 n["verbs_completions"], n["packets"] }')
-    rm -rf "$card"
     if [ -z "$counted" ]; then
         echo "papers: no reads over the stand-in for a card: $*" >&2
         return 1
@@ -128,9 +126,9 @@ figure 7). The data are checked. Not the same: the card is the stand-in of the t
 }
 
 llcl_verbs() {
-    local rows
-    rows=$("$tugboat" info | sed -n '/^transports/,/^digests/p')
-    if grep -qw verbs <<<"$rows" && ! grep -qE '^  verbs +not ' <<<"$rows"; then
+    local transports
+    transports=$("$tugboat" info | sed -n '/^transports/,/^digests/p')
+    if grep -qw verbs <<<"$transports" && ! grep -qE '^  verbs +not ' <<<"$transports"; then
         llcl_transport verbs 'verbs'
     else
         printf '<h3>Figures 5 to 7: verbs</h3>\n<p>Times are not shown: this machine has no RDMA device.</p>\n'

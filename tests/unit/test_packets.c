@@ -69,6 +69,15 @@ static void post(struct tug_operation *operation) {
     tug_packets_post(&a->packets, operation);
 }
 
+/* Adds to a word of b's, and fetches what was there. */
+static void post_add(uint64_t offset, uint64_t operand, uint64_t *got, struct record *record) {
+    struct tug_operation *fetch = prepare(TUG_OPERATION_FETCH, offset, 8, record);
+    fetch->op = TUG_ADD;
+    fetch->operand = operand;
+    fetch->local = (unsigned char *)got;
+    post(fetch);
+}
+
 static void assert_done(const struct record *record, int status) {
     assert_int_equal(record->completed, 1);
     assert_int_equal(record->status, status);
@@ -84,11 +93,7 @@ static void test_kinds(void **state) {
         a->local.base[i] = (unsigned char)(i * 7);
     memcpy(b->remote.base + 4096, &old, 8);
     post(prepare(TUG_OPERATION_WRITE, 0, 100, &record[0]));
-    struct tug_operation *fetch = prepare(TUG_OPERATION_FETCH, 4096, 8, &record[1]);
-    fetch->op = TUG_ADD;
-    fetch->operand = 2;
-    fetch->local = (unsigned char *)&got;
-    post(fetch);
+    post_add(4096, 2, &got, &record[1]);
     run();
     assert_done(&record[0], 0);
     assert_int_equal(record[0].local, 1);
@@ -1225,11 +1230,7 @@ static void exchange(uint64_t round) {
     memcpy(a->local.base, &round, 8);
     memcpy(&before, b->remote.base + 64, 8);
     post(prepare(TUG_OPERATION_WRITE, 0, 8, &record[0]));
-    struct tug_operation *fetch = prepare(TUG_OPERATION_FETCH, 64, 8, &record[1]);
-    fetch->op = TUG_ADD;
-    fetch->operand = 1;
-    fetch->local = (unsigned char *)&got;
-    post(fetch);
+    post_add(64, 1, &got, &record[1]);
     tug_packets_flush(&a->packets);
     run();
     assert_done(&record[0], 0);

@@ -157,6 +157,15 @@ static void post_fetch(struct side *side, unsigned bytes, uint64_t *old, struct 
     post(side, fetch);
 }
 
+/* A write of 8 bytes that the device does. */
+static void post_put(struct side *side, uint64_t offset, struct record *record) {
+    struct tug_operation *put = prepare(side, TUG_OPERATION_WRITE, offset, 8, record);
+    put->rkey = (side == a ? b : a)->remote.rkeys[0];
+    put->registration = &side->local;
+    side->local.users++;
+    post(side, put);
+}
+
 static void round_both(void) {
     (void)tug_fabric_poll(&a->fabric);
     (void)tug_fabric_poll(&b->fabric);
@@ -183,7 +192,6 @@ struct kinds {
 };
 
 static void post_kinds(struct side *side, uint64_t offset, uint64_t bytes, struct kinds *kinds) {
-    struct side *other = side == a ? b : a;
     post(side, prepare(side, TUG_OPERATION_WRITE, offset, bytes, &kinds->write));
     struct tug_operation *read = prepare(side, TUG_OPERATION_READ, offset, bytes, &kinds->read);
     read->local = side->remote.base + HALF + offset;
@@ -193,11 +201,7 @@ static void post_kinds(struct side *side, uint64_t offset, uint64_t bytes, struc
     kinds->value = 21 + offset;
     post_call(side, &kinds->value, &kinds->call);
     post_fetch(side, 4, &kinds->old, &kinds->fetch);
-    struct tug_operation *put = prepare(side, TUG_OPERATION_WRITE, offset, 8, &kinds->put);
-    put->rkey = other->remote.rkeys[0];
-    put->registration = &side->local;
-    side->local.users++;
-    post(side, put);
+    post_put(side, offset, &kinds->put);
 }
 
 static void assert_kinds(struct side *side, uint64_t offset, uint64_t bytes,
@@ -278,13 +282,8 @@ static void counted(void **state) {
     assert_int_equal(mine->chains - chains, 1);
     assert_int_equal(theirs->chains - answers, 1); /* its answer acknowledges it */
     chains = mine->chains, posted = mine->posted;
-    for (unsigned i = 0; i < 28; i++) {
-        struct tug_operation *put = prepare(a, TUG_OPERATION_WRITE, 256 * i, 8, &records[i]);
-        put->rkey = b->remote.rkeys[0];
-        put->registration = &a->local;
-        a->local.users++;
-        post(a, put);
-    }
+    for (unsigned i = 0; i < 28; i++)
+        post_put(a, 256 * i, &records[i]);
     for (unsigned i = 28; i < 40; i++)
         post_message(a, 4096, &records[i]);
     tug_fabric_flush(&a->fabric);
@@ -578,11 +577,7 @@ static void forgotten_closed_unseen(void **state) {
         close_sender(b);
         forget(n == 0 ? a : b);
         assert_int_equal(known_to(n == 0 ? a : b), 0);
-        struct tug_operation *write = prepare(a, TUG_OPERATION_WRITE, HALF - 64, 8, &put);
-        write->rkey = b->remote.rkeys[0];
-        write->registration = &a->local;
-        a->local.users++;
-        post(a, write); /* connects them, without a message */
+        post_put(a, HALF - 64, &put); /* connects them, without a message */
         finish();
         const unsigned came = b->messages;
         const struct tug_verbs_pair *pair = verbs_of(a)->pairs[0];
@@ -1035,7 +1030,7 @@ static void signals_of_lost_queue_pairs(void **state) {
  * by a sender that has failed are not taken for done. */
 static void signals_of_the_forgotten(void **state) {
     (void)state;
-    struct record records[4], message, write;
+    struct record records[4], message, put;
     bool seen[BLOCKS] = {false};
     begin_signals();
     for (unsigned i = 0; i < 20; i++)
@@ -1045,11 +1040,7 @@ static void signals_of_the_forgotten(void **state) {
     close_sender(b);
     forget(a);
     assert_int_equal(known_to(a), 0);
-    struct tug_operation *put = prepare(a, TUG_OPERATION_WRITE, HALF - 64, 8, &write);
-    put->rkey = b->remote.rkeys[0];
-    put->registration = &a->local;
-    a->local.users++;
-    post(a, put); /* connects them, without a message */
+    post_put(a, HALF - 64, &put); /* connects them, without a message */
     finish();
     break_pair(a);
     for (unsigned n = 0; n < 4; n++)

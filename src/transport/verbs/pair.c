@@ -498,12 +498,16 @@ static void set_deadline(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     verbs->asked_again++;
 }
 
+static bool say_move(const struct tug_verbs_contact *contact) {
+    struct hello move = hello_of(contact->view->verbs, MOVE, contact->pair->number, NULL, 0);
+    return say_of_packets(contact, &move);
+}
+
 static void ask_to_move(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
     struct tug_verbs_pair *pair = contact->pair;
     if (pair->number == 0) /* it has had no sender since it was forgotten */
         pair->number = ++verbs->numbers;
-    struct hello move = hello_of(verbs, MOVE, pair->number, NULL, 0);
-    contact->moving = say_of_packets(contact, &move);
+    contact->moving = say_move(contact);
     pair->moving += contact->moving;
 }
 
@@ -540,11 +544,9 @@ void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, u
 }
 
 void tug_verbs_pair_move_again(struct tug_verbs_pair *pair) {
-    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next) {
-        struct hello move = hello_of(contact->view->verbs, MOVE, pair->number, NULL, 0);
-        if (contact->moving && !say_of_packets(contact, &move))
+    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
+        if (contact->moving && !say_move(contact))
             tug_verbs_contact_moved(contact);
-    }
 }
 
 /* What is left of its messages is of contexts that could not be asked. */
