@@ -378,6 +378,8 @@ static void end_engine(bool alone) {
     tug_engine_bring_down();
     tug_flat_finalize();
     tug_wait_group_finalize();
+    if (!alone)
+        tug_teams_free_memory();
 }
 
 /* Has any of those of the world that take part a session open? */

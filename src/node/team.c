@@ -324,8 +324,35 @@ static int make_communicators(struct tug_team *team, MPI_Comm comm) {
 #define TEAMS_MOST 128
 static _Atomic int teams;
 
+/* Those within this process's world, in the order of their ids, which all ranks have alike. */
+static struct {
+    pthread_mutex_t lock;
+    struct tug_team *first;
+} in_order = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void enlist(struct tug_team *team) {
+    pthread_mutex_lock(&in_order.lock);
+    struct tug_team **link = &in_order.first;
+    while (*link != NULL && (*link)->shelved.id < team->shelved.id)
+        link = &(*link)->later;
+    team->later = *link;
+    *link = team;
+    pthread_mutex_unlock(&in_order.lock);
+}
+
+static void strike_off(const struct tug_team *team) {
+    pthread_mutex_lock(&in_order.lock);
+    for (struct tug_team **link = &in_order.first; *link != NULL; link = &(*link)->later)
+        if (*link == team) {
+            *link = team->later;
+            break;
+        }
+    pthread_mutex_unlock(&in_order.lock);
+}
+
 /* Frees what there is. Collective if the communicators were made. */
 static void team_free(struct tug_team *team) {
+    strike_off(team);
     for (int i = 0; i < TUG_PARTS; i++)
         if (team->parts[i].state != NULL)
             team->parts[i].end(team->parts[i].state);
@@ -399,6 +426,8 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
     team->crowd = (double)most[4] * 1e-6;
     team->oversubscribed = team->crowd > 1;
     team->in_world = most[5] == 0;
+    if (team->in_world)
+        enlist(team);
     if (is_shared(team))
         tug_shelf_put(&shared, &team->shelved);
     return 0;
@@ -412,13 +441,7 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
 static struct tug_shelf resting = TUG_SHELF(0);
 static _Atomic int idle_weight;
 
-/* So much may be idle when a team is made. Open MPI frees the windows that are left in
- * MPI_Finalize. */
-#ifdef OPEN_MPI
-#define IDLE_MOST 0
-#else
-#define IDLE_MOST 4
-#endif
+#define IDLE_MOST 4                   /* so much may be idle when a team is made */
 #define LARGE_BYTES ((size_t)4 << 20) /* of shared memory: not to be idle for long */
 
 static int weight(const struct tug_team *team) {
@@ -753,4 +776,13 @@ void tug_team_finalize(bool ends) {
         tug_teams_keep_nothing(); /* what is kept goes with the process */
         atomic_fetch_add_explicit(&tug_teams_gone, 1, memory_order_release);
     }
+}
+
+/* MPI_Finalize of Open MPI frees the windows that are left, each with a barrier, in the order in
+ * which this process made them. Threads make them in different orders on different ranks. */
+void tug_teams_free_memory(void) {
+#ifdef OPEN_MPI
+    for (struct tug_team *team = in_order.first; team != NULL; team = team->later)
+        tug_arena_fini(team);
+#endif
 }

@@ -78,6 +78,7 @@ struct tug_team {
     size_t arena_bytes;          /* of chunks, which stay as long as the team */
     _Atomic int communicators;   /* of the program, that have it */
     struct tug_team *follows;    /* the next one whose communicator went in the same call */
+    struct tug_team *later;      /* the next one of this process's world by id */
     struct tug_team_part parts[TUG_PARTS];
 };
 
@@ -182,5 +183,10 @@ int tug_team_request_free(MPI_Request *request);
 /* While MPI or its world ends communicators' last attributes are deleted where no collective may be
  * called: what is shared then goes with the process. */
 void tug_team_finalize(bool ends);
+
+/* Frees the shared memory of the teams within this process's world where the host's MPI_Finalize
+ * would do that in an order that depends on the rank. Collective over the world; no thread uses a
+ * team any more. */
+void tug_teams_free_memory(void);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * A request started by one thread and waited for by another; threads with communicators of their
  * own broadcasting at once; a thread that waits in MPI_Waitany for a message while another starts
- * and completes broadcasts.
+ * and completes broadcasts; communicators that are still there at the end, whose broadcasts threads
+ * made in an order of each rank's own.
  */
 #include "check.h"
 #include <pthread.h>
@@ -83,21 +84,40 @@ static void test_wait_any(void) {
     pthread_join(other, NULL);
 }
 
-int main(int argc, char **argv) {
+static void *broadcast_once(void *arg) {
+    static char word[THREADS][8];
+    const int id = *(int *)arg;
+    MPI_Comm left;
+    MPI_Request request;
+    MUST(MPI_Comm_dup(comms[id], &left));
+    MUST(MPI_Bcast_init(word[id], 8, MPI_BYTE, 0, left, MPI_INFO_NULL, &request));
+    MUST(MPI_Start(&request));
+    MUST(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    MUST(MPI_Request_free(&request));
+    return NULL;
+}
+
+static void in_threads(void *(*body)(void *)) {
     pthread_t threads[THREADS];
     int ids[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        ids[i] = i;
+        CHECK(pthread_create(&threads[i], NULL, body, &ids[i]) == 0, "no thread");
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+}
+
+int main(int argc, char **argv) {
     check_begin_threads(&argc, &argv, "pbcast_threads");
     nrounds = check_rounds(20, 4);
     for (int i = 0; i < THREADS; i++)
         MUST(MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]));
     test_hand_over();
-    for (int i = 0; i < THREADS; i++) {
-        ids[i] = i;
-        CHECK(pthread_create(&threads[i], NULL, own_comm, &ids[i]) == 0, "no thread");
-    }
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(threads[i], NULL);
+    in_threads(own_comm);
     test_wait_any();
+    for (int i = 0; i < 4; i++)
+        in_threads(broadcast_once);
     for (int i = 0; i < THREADS; i++)
         MUST(MPI_Comm_free(&comms[i]));
     return check_end();
