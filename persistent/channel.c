@@ -11,7 +11,6 @@
 #include "persistent/collectives.h"
 #include "persistent/far.h"
 #include "persistent/pair.h"
-#include "persistent/probe.h"
 #include "schedule/collectives.h"
 #include "tugboat/tugboat.h"
 
@@ -140,28 +139,13 @@ static struct tug_channel *find_free(const struct tug_collectives *own,
     return best;
 }
 
-static unsigned class_of(size_t slot_bytes) {
-    unsigned class = 0;
-    while (((size_t)TUG_PROBE_LEAST << class) <= slot_bytes && class < TUG_CHANNEL_CLASSES - 1)
-        class ++;
-    return class;
-}
-
-/* Where is said how rings, or pairs, of such slots are best written. */
-static unsigned finding_of(size_t slot_bytes, bool pairs) {
-    return class_of(slot_bytes) + (pairs ? TUG_CHANNEL_CLASSES : 0);
-}
-
 /* This rank's pairs among those of all, by writer and reader. */
 static void lay_out_pairs(const struct tug_team *team, struct tug_channel *channel,
                           unsigned char *memory) {
-    const _Atomic uint32_t *streaming =
-        &tug_collectives_of(team)->streaming[finding_of(channel->has.pair_bytes, true)];
     size_t each = tug_pair_memory(channel->has.pair_bytes);
     size_t most = (size_t)team->node_most, me = (size_t)team->node_rank;
     for (size_t r = 0; channel->to != NULL && r < most; r++) {
         channel->to[r] = tug_pair_at(memory + (me * most + r) * each);
-        channel->to[r].streaming = streaming;
         channel->from[r] = tug_pair_at(memory + (r * most + me) * each);
     }
 }
@@ -171,18 +155,6 @@ static size_t pairs_memory(const struct tug_team *team, const struct tug_channel
     return channel->to != NULL ? most * most * tug_pair_memory(channel->has.pair_bytes) : 0;
 }
 
-/* Node memory that says how the channels of each class are best written. */
-static int share_findings(struct tug_team *team) {
-    struct tug_collectives *own = tug_collectives_of(team);
-    unsigned char *memory;
-    if (own->streaming != NULL)
-        return 0;
-    int error = tug_arena_take(team, 2 * TUG_CHANNEL_CLASSES * sizeof(*own->streaming), &memory);
-    if (!error)
-        own->streaming = (_Atomic uint32_t *)memory;
-    return error;
-}
-
 /* Rings of many slots are short: the first runs, each in slots of their own, find them in a cache.
  */
 static void fetch(const unsigned char *memory, size_t bytes) {
@@ -190,49 +162,8 @@ static void fetch(const unsigned char *memory, size_t bytes) {
         (void)*(const volatile unsigned char *)(memory + i);
 }
 
-/* Are they the first of their class that are worth a measurement? */
-static bool must_probe(struct tug_collectives *own, size_t slot_bytes, bool pairs) {
-    const uint32_t bit = (uint32_t)1 << finding_of(slot_bytes, pairs);
-    if (slot_bytes < TUG_PROBE_LEAST || own->probed & bit)
-        return false;
-    own->probed |= bit;
-    return true;
-}
-
-/* Node rank 0 writes to all others, or some of them. */
-static void probe_rings(const struct tug_team *team, struct tug_channel *channel) {
-    struct tug_collectives *own = tug_collectives_of(team);
-    const size_t bytes = channel->has.slot_bytes;
-    if (channel->has.rings == 0 || team->node_size < 2 || !must_probe(own, bytes, false))
-        return;
-    const int ntakers = (int)tug_team_takers(team, (uint32_t)team->node_size);
-    const struct tug_probe probe = {
-        .ncounts = ntakers, .first = 1, .mine = team->node_rank, .writes = team->node_rank == 0};
-    const bool streams = tug_probe_ring(channel->rings, bytes, &probe);
-    if (probe.writes)
-        atomic_store(&own->streaming[finding_of(bytes, false)], streams);
-}
-
-/* Node rank 0 writes to node rank 1; the others go on. */
-static void probe_pairs(const struct tug_team *team, struct tug_channel *channel) {
-    struct tug_collectives *own = tug_collectives_of(team);
-    const size_t bytes = channel->has.pair_bytes;
-    if (channel->to == NULL || team->node_size < 2 || !must_probe(own, bytes, true) ||
-        team->node_rank > 1)
-        return;
-    const bool writes = team->node_rank == 0;
-    const struct tug_probe probe = {
-        .ncounts = 1, .first = 0, .mine = writes ? -1 : 0, .writes = writes};
-    const bool streams =
-        tug_probe_ring(writes ? &channel->to[1] : &channel->from[0], bytes, &probe);
-    if (writes)
-        atomic_store(&own->streaming[finding_of(bytes, true)], streams);
-}
-
-/* Lays a channel out in shared memory, and measures how to write it if it is the first of its
- * class. */
+/* Lays a channel out in shared memory. */
 static int map_channel(struct tug_team *team, struct tug_channel *channel) {
-    struct tug_collectives *own = tug_collectives_of(team);
     unsigned char *memory;
     const struct tug_channel_needs *has = &channel->has;
     size_t reads = (size_t)team->node_most * sizeof(struct tug_read_count);
@@ -241,8 +172,6 @@ static int map_channel(struct tug_team *team, struct tug_channel *channel) {
     size_t ring_bytes = reads + heads + slots * has->slot_bytes;
     int error = tug_team_share(team);
     if (!error)
-        error = share_findings(team);
-    if (!error)
         error = tug_arena_take(
             team, has->rings * ring_bytes + has->landing_bytes + pairs_memory(team, channel),
             &memory);
@@ -250,20 +179,15 @@ static int map_channel(struct tug_team *team, struct tug_channel *channel) {
         return error;
     for (uint32_t i = 0; i < has->rings; i++, memory += ring_bytes) {
         fetch(memory, ring_bytes);
-        channel->rings[i] = (struct tug_segment_ring){
-            .reads = (struct tug_read_count *)memory,
-            .heads = (struct tug_slot_head *)(memory + reads),
-            .data = memory + reads + heads,
-            .slots = slots,
-            .lag = lag_of(team, slots),
-            .streaming = &own->streaming[finding_of(has->slot_bytes, false)]};
+        channel->rings[i] =
+            (struct tug_segment_ring){.reads = (struct tug_read_count *)memory,
+                                      .heads = (struct tug_slot_head *)(memory + reads),
+                                      .data = memory + reads + heads,
+                                      .slots = slots,
+                                      .lag = lag_of(team, slots)};
     }
     channel->landing = has->landing_bytes > 0 ? memory : NULL;
     lay_out_pairs(team, channel, memory + has->landing_bytes);
-    if (tug_team_measures(team)) {
-        probe_rings(team, channel);
-        probe_pairs(team, channel);
-    }
     return 0;
 }
 

@@ -71,13 +71,7 @@ struct tug_segment_ring {
     uint64_t position;   /* segments of all runs that are over, the same on every rank; of a
                             pair: segments that this rank has written or read */
     uint64_t reads_seen; /* of the writer: all readers are past this position */
-    const _Atomic uint32_t *streaming; /* shared: slots are written past the caches (copy.h);
-                                          NULL: they are not */
 };
-
-/* How best to write a channel is measured once for every class of slot sizes: up to 4 KiB, up to 8
- * KiB, and so on by powers of two; of rings, and of pairs. */
-#define TUG_CHANNEL_CLASSES 16
 
 /* What a request needs. The same on all ranks. */
 struct tug_channel_needs {

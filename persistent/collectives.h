@@ -7,7 +7,6 @@
 #define TUG_PERSISTENT_COLLECTIVES_H
 
 #include <mpi.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,11 +20,8 @@ struct tug_far;
 struct tug_collectives {
     struct tug_channel **channels;
     int nchannels, channel_capacity;
-    uint64_t *votes;             /* room for a vote over all channels */
-    _Atomic uint32_t *streaming; /* [2 x TUG_CHANNEL_CLASSES] of rings, then of pairs; shared by the
-                                    node; NULL: none yet */
-    uint32_t probed;             /* bit set of those measured */
-    bool tuned;                  /* the parameters are known */
+    uint64_t *votes;                        /* room for a vote over all channels */
+    bool tuned;                             /* the parameters are known */
     struct tug_model_parameters parameters; /* see tuning.h */
     struct tug_repeats repeats;
     struct tug_far *far; /* to ranks of other nodes; NULL: by messages of the host's */

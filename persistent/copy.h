@@ -1,16 +1,11 @@
-/* Copying through memory that ranks share.
+/* Copying out of memory that ranks share, into the program's buffers.
  *
- * Two ways. A plain memcpy leaves the lines in the copier's cache; a streaming copy writes past the
- * caches, and does not read first what it is going to overwrite.
+ * A plain copy leaves the lines in the copier's cache. It is best as long as the buffers stay in
+ * the last-level cache, where the program will find its data. Beyond, the lines it writes are
+ * fetched from memory and pushed out again before anybody reads them. A streaming copy writes past
+ * the caches, and does not read first what it is going to overwrite.
  *
- * Into the channel the plain copy is best where cores share a cache: the reader fetches the lines
- * from there. Streaming is twice as fast where every line would have to cross between two
- * last-level caches: the reader's prefetchers then stream from memory. Which of the two a machine
- * (or a placement on it) wants is measured by tug_probe_ring().
- *
- * Out of it, into the program's buffer, the plain copy is best as long as the buffers stay in the
- * last-level cache, where the program will find its data. Beyond, the lines it writes are fetched
- * from memory and pushed out again before anybody reads them.
+ * Into that memory the copy is always plain: the reader fetches the lines from the writer's cache.
  */
 #ifndef TUG_PERSISTENT_COPY_H
 #define TUG_PERSISTENT_COPY_H

@@ -128,10 +128,6 @@ static inline void tug_interpreter_release(const struct tug_interpreter *self,
 bool tug_interpreter_all_past(const struct tug_interpreter *self, struct tug_segment_ring *ring,
                               uint64_t position);
 
-/* Copies data that do not fit a slot's head into the slot. */
-void tug_interpreter_fill(const struct tug_interpreter *self, const struct tug_segment_ring *ring,
-                          unsigned slot, const unsigned char *from, size_t bytes);
-
 /* Writes a segment of our ring, the n-th of this run from 0; false: there is no room yet. The
  * others' bells are to be rung. from == NULL: a signal. */
 static inline bool tug_interpreter_publish(const struct tug_interpreter *self,
@@ -146,7 +142,7 @@ static inline bool tug_interpreter_publish(const struct tug_interpreter *self,
     if (from != NULL && bytes <= TUG_SLOT_INLINE)
         tug_copy_few(head->data, from, bytes);
     else if (from != NULL)
-        tug_interpreter_fill(self, ring, slot, from, bytes);
+        tug_copy(ring->data + slot * self->channel->has.slot_bytes, from, bytes);
     /* release: the data before its number */
     atomic_store_explicit(&head->number, position + 1, memory_order_release);
     return true;

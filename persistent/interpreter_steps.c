@@ -50,15 +50,6 @@ static bool all_closed(const struct tug_interpreter *self) {
     return true;
 }
 
-void tug_interpreter_fill(const struct tug_interpreter *self, const struct tug_segment_ring *ring,
-                          unsigned slot, const unsigned char *from, size_t bytes) {
-    unsigned char *data = ring->data + slot * self->channel->has.slot_bytes;
-    if (atomic_load_explicit(ring->streaming, memory_order_relaxed))
-        tug_copy_streaming(data, from, bytes);
-    else
-        tug_copy(data, from, bytes);
-}
-
 /* The next segment of our ring. */
 static bool publish(struct tug_interpreter *self, const unsigned char *from, size_t bytes) {
     struct tug_segment_ring *ring = tug_interpreter_ring(self, tug_interpreter_me(self));

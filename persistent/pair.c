@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/copy.h"
-#include "persistent/copy.h"
 
 /* Of the data of all pairs of a channel: slots of 8 KiB, within these bounds. (16 ranks with a core
  * each, slots of 2 KiB and of 8: gatherv of 32 KiB 110 and 45 us, scatterv 80 and 47, alltoall 217
@@ -80,18 +79,6 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Whether to stream is measured for slots that are nearly full. */
-static void write_slot(const struct tug_segment_ring *ring, size_t slot_bytes,
-                       const unsigned char *from, size_t bytes) {
-    unsigned char *to = slot_of(ring, slot_bytes, bytes);
-    /* relaxed: it says what is faster, not what is there */
-    if (2 * bytes > slot_bytes && bytes > TUG_SLOT_INLINE && ring->streaming != NULL &&
-        atomic_load_explicit(ring->streaming, memory_order_relaxed))
-        tug_copy_streaming(to, from, bytes);
-    else
-        tug_copy(to, from, bytes);
-}
-
 /* A message of no bytes takes a slot too. */
 bool tug_pair_put(struct tug_segment_ring *ring, size_t slot_bytes, const void *message,
                   size_t bytes, size_t *done, struct tug_bell *readers) {
@@ -99,7 +86,7 @@ bool tug_pair_put(struct tug_segment_ring *ring, size_t slot_bytes, const void *
         size_t now = least(bytes - *done, slot_bytes);
         _Atomic uint64_t *number = &ring->heads[ring->position % TUG_SEGMENT_SLOTS].number;
         if (now > 0)
-            write_slot(ring, slot_bytes, (const unsigned char *)message + *done, now);
+            tug_copy(slot_of(ring, slot_bytes, now), (const unsigned char *)message + *done, now);
         *done += now;
         ring->position++;
         /* release: the data before their number; seq_cst: before the look at the reader's bell */

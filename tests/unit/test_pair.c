@@ -6,14 +6,12 @@
 
 #include "check.h"
 #include "persistent/pair.h"
-#include "persistent/probe.h"
 
 #define MESSAGES 20000
 #define LONGEST 3000 /* bytes: through slots of 256, more than a ringful */
 #define SLOT ((size_t)256)
 
 static struct tug_bell writers_bell, readers_bell;
-static _Atomic uint32_t streams = 1;
 
 /* Two views of one ring, as two processes have them. */
 struct ends {
@@ -121,16 +119,6 @@ static void comes_through_in_order(void **state) {
     take_turns(TUG_SLOT_INLINE, 3); /* nothing but heads */
 }
 
-static void streamed(void **state) {
-    struct ends ends;
-    (void)state;
-    for (uint64_t seed = 5; seed < 7; seed++) {
-        open_ends(&ends, seed == 5 ? SLOT : 1024);
-        ends.writer.streaming = &streams;
-        take_turns_with(&ends, seed);
-    }
-}
-
 static void full_and_empty(void **state) {
     struct ends ends;
     unsigned char byte = 7;
@@ -188,29 +176,6 @@ static void two_threads(void **state) {
     free(job.ends.memory);
 }
 
-/* ---- measured ---- */
-
-static void *probe_as_writer(void *argument) {
-    struct ends *ends = argument;
-    const struct tug_probe probe = {.ncounts = 1, .mine = -1, .writes = true};
-    (void)tug_probe_ring(&ends->writer, ends->slot, &probe);
-    return NULL;
-}
-
-static void measured(void **state) {
-    const struct tug_probe probe = {.ncounts = 1};
-    struct ends ends;
-    pthread_t writer;
-    (void)state;
-    open_ends(&ends, 1024);
-    assert_int_equal(pthread_create(&writer, NULL, probe_as_writer, &ends), 0);
-    assert_false(tug_probe_ring(&ends.reader, ends.slot, &probe));
-    pthread_join(writer, NULL);
-    assert_int_equal(ends.writer.position, ends.reader.position);
-    assert_true(tug_pair_is_read(&ends.writer));
-    take_turns_with(&ends, 7);
-}
-
 /* ---- sizes ---- */
 
 static void slots_fit_messages_and_memory(void **state) {
@@ -234,8 +199,6 @@ int main(void) {
         cmocka_unit_test(comes_through_in_order),
         cmocka_unit_test(full_and_empty),
         cmocka_unit_test(two_threads),
-        cmocka_unit_test(streamed),
-        cmocka_unit_test(measured),
         cmocka_unit_test(slots_fit_messages_and_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
