@@ -96,57 +96,6 @@ static void count_call(enum tug_stat stat, MPI_Count count, MPI_Datatype type) {
 #define LANE_FOP(window) IN_LANE(window, fetch_and_op)
 #define LANE_CAS(window) IN_LANE(window, compare_and_swap)
 
-/* The host sends a large accumulate as one message, buffered whole on arrival: 1 MiB takes it 1 ms
- * on a node. Pieces below its eager limits take a quarter to a half of that (2 KiB on a node, 16
- * KiB beyond, measured), and MPI promises atomicity per element only. Beyond PIECES_MOST the
- * buffers that eager messages need would weigh more than the time. */
-#define PIECE_NEAR 2048
-#define PIECE_FAR 16384
-#define PIECES_LEAST 4 /* in pieces */
-#define PIECES_MOST ((MPI_Count)4 << 20)
-
-/* How many elements a piece of this accumulate has; 0: it goes as it is. */
-static MPI_Count piece_elements(const struct tug_window *window, int target, MPI_Count origin_count,
-                                MPI_Datatype origin_type, MPI_Count target_count,
-                                MPI_Datatype target_type, MPI_Count *size) {
-    MPI_Count lb, extent;
-    if (origin_count < PIECE_NEAR || origin_count != target_count || origin_type != target_type ||
-        window->common_unit <= 0)
-        return 0;
-    MPI_Count bytes = tug_window_is_near(window, target) ? PIECE_NEAR : PIECE_FAR;
-    if (!tug_type_is_predefined(origin_type) ||
-        tug_host.Type_size_c(origin_type, size) != MPI_SUCCESS ||
-        tug_host.Type_get_extent_c(origin_type, &lb, &extent) != MPI_SUCCESS || *size != extent ||
-        origin_count * *size < PIECES_LEAST * bytes || origin_count * *size > PIECES_MOST ||
-        bytes % *size != 0 || bytes % window->common_unit != 0)
-        return 0;
-    return bytes / *size;
-}
-
-/* Only accumulates are cut. A piece is a call of its own, too short to be cut again, counted once
- * all. */
-#define SPLIT_NOTHING(Name, stat, count_t)
-#define SPLIT_PUT SPLIT_NOTHING
-#define SPLIT_GET SPLIT_NOTHING
-#define SPLIT_GETACC SPLIT_NOTHING
-#define SPLIT_FOP SPLIT_NOTHING
-#define SPLIT_CAS SPLIT_NOTHING
-#define SPLIT_ACC(Name, stat, count_t)                                                             \
-    MPI_Count size;                                                                                \
-    MPI_Count elements = piece_elements(window, target_rank, origin_count, origin_datatype,        \
-                                        target_count, target_datatype, &size);                     \
-    if (TUG_UNLIKELY(elements > 0)) {                                                              \
-        int failed = MPI_SUCCESS;                                                                  \
-        for (MPI_Count i = 0; i < origin_count && failed == MPI_SUCCESS; i += elements) {          \
-            count_t n = (count_t)(elements < origin_count - i ? elements : origin_count - i);      \
-            failed = tug_shim_##Name((const char *)origin_addr + i * size, n, origin_datatype,     \
-                                     target_rank, target_disp + i * size / window->common_unit, n, \
-                                     target_datatype, op, win);                                    \
-            tug_stat_add(stat, i == 0 ? 0 : (uint64_t)-1);                                         \
-        }                                                                                          \
-        return failed;                                                                             \
-    }
-
 /* True if an operation that a lane has begun is complete by that, and has no request yet. */
 static inline bool is_over(const struct tug_rma *o) {
     return o->window->direct != NULL || o->target == MPI_PROC_NULL;
@@ -167,15 +116,11 @@ static inline bool is_over(const struct tug_rma *o) {
     return tug_window_report(window, done)
 
 /* What every body begins with: not ours? the host's at once. */
-#define BEGIN(Name, STAT, FAMILY, SPLIT, count_t, count, type, arguments, its_request,             \
-              wants_request)                                                                       \
+#define BEGIN(Name, STAT, FAMILY, count, type, arguments, its_request, wants_request)              \
     struct tug_window *window = tug_window_find(win);                                              \
     if (TUG_UNLIKELY(window == NULL)) {                                                            \
         tug_stat_add(TUG_STAT_##STAT##_PASSED, 1);                                                 \
         return tug_host.Name arguments;                                                            \
-    }                                                                                              \
-    if (window->lane == NULL) {                                                                    \
-        SPLIT(Name, TUG_STAT_##STAT##_TAKEN, count_t);                                             \
     }                                                                                              \
     if (TUG_UNLIKELY(tug_stats_on))                                                                \
         count_call(TUG_STAT_##STAT##_TAKEN, count, type);                                          \
@@ -214,7 +159,7 @@ static inline bool is_over(const struct tug_rma *o) {
                          tug_host.Name(FAMILY##_ARGUMENTS(o, count_t), o->window->handle));        \
     }                                                                                              \
     static __attribute__((noinline)) int begin_##Name parameters {                                 \
-        BEGIN(Name, STAT, FAMILY, SPLIT_##FAMILY, count_t, count, type, arguments, NULL, false);   \
+        BEGIN(Name, STAT, FAMILY, count, type, arguments, NULL, false);                            \
         struct tug_ticket ticket;                                                                  \
         if (tug_engine_enter_helping(&ticket) == TUG_ENTRY_BATON) {                                \
             int error = tug_host.Name arguments;                                                   \
@@ -239,8 +184,7 @@ static inline bool is_over(const struct tug_rma *o) {
         o->error = tug_host.Name(FAMILY##_ARGUMENTS(o, count_t), o->window->handle, o->request);   \
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \
-        BEGIN(Name, RMA_REQUEST, FAMILY, SPLIT_NOTHING, count_t, origin_count, origin_datatype,    \
-              arguments, request, true);                                                           \
+        BEGIN(Name, RMA_REQUEST, FAMILY, origin_count, origin_datatype, arguments, request, true); \
         struct tug_rma operation;                                                                  \
         struct tug_rma *o = &operation;                                                            \
         o->window = window;                                                                        \

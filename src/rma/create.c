@@ -54,23 +54,22 @@ static void keep_geometry(struct tug_window *window, void *base, MPI_Aint size,
 /* What all ranks of a new window find out together. */
 struct agreement {
     bool misplaced;        /* the host has put some rank's window elsewhere than it was asked to */
-    MPI_Aint common_unit;  /* every rank's disp_unit, or 0 */
     struct tug_team *team; /* of its communicator; NULL: not known */
 };
 
 /* Collective, and the last that a creation has to wait for: the ranks leave it as close together as
  * the host's own call. Programs count on that which store into their window's memory after its
  * creation and, without a barrier, into their neighbour's (the static coarrays of gfortran). */
-static struct agreement agree(bool misplaced, MPI_Aint disp_unit, MPI_Comm comm) {
+static struct agreement agree(bool misplaced, MPI_Comm comm) {
     struct tug_team *team;
-    int64_t most[3] = {misplaced, disp_unit, ~disp_unit};
+    int64_t any = misplaced;
     if (tug_team_get(comm, &team) != 0) { /* collective the first time on a communicator */
         team = NULL;
-        (void)tug_agree(comm, MPI_MAX, most, 3);
+        (void)tug_agree(comm, MPI_MAX, &any, 1);
     } else {
-        (void)tug_team_agree(team, MPI_MAX, most, 3);
+        (void)tug_team_agree(team, MPI_MAX, &any, 1);
     }
-    return (struct agreement){most[0] != 0, most[1] == ~most[2] ? most[1] : 0, team};
+    return (struct agreement){any != 0, team};
 }
 
 static bool is_misplaced(void *base, MPI_Aint size, MPI_Win win) {
@@ -78,15 +77,6 @@ static bool is_misplaced(void *base, MPI_Aint size, MPI_Win win) {
     int flag = 0;
     tug_host.Win_get_attr(win, MPI_WIN_BASE, &at, &flag);
     return flag && size > 0 && at != base;
-}
-
-/* Notes which targets are on this node. */
-static void find_neighbours(struct tug_window *window, const struct tug_team *team) {
-    window->nranks = team->nranks;
-    window->near = calloc(((size_t)team->nranks + 63) / 64, sizeof(uint64_t));
-    for (int r = 0; window->near != NULL && r < team->nranks; r++)
-        if (team->places.node_of[r] == team->places.node_of[team->rank])
-            window->near[r / 64] |= (uint64_t)1 << (r % 64);
 }
 
 /* Where every rank's memory begins in a window that starts at aligned addresses and counts bytes.
@@ -212,9 +202,6 @@ static void adopt_native(MPI_Win win, struct agreement agreed, MPI_Info info) {
     if (window == NULL)
         return;
     window->reason = reason_for_native(info, agreed.team);
-    window->common_unit = agreed.common_unit;
-    if (agreed.team != NULL)
-        find_neighbours(window, agreed.team);
     tug_stat_add(TUG_STAT_NATIVE_WINDOWS, 1);
     tug_log(TUG_VERBOSE_INFO, "window %#" PRIx64 ": native lane: %s", tug_handle_bits(win),
             window->reason);
@@ -419,7 +406,7 @@ static bool is_allocation(const struct tug_creation *c) {
  * or a negative error class, which has not been reported yet. */
 static int finish_native(const struct tug_creation *c, MPI_Aint size) {
     bool misplaced = c->flavor == MPI_WIN_FLAVOR_CREATE && is_misplaced(c->base, c->size, *c->win);
-    struct agreement agreed = agree(misplaced, c->disp_unit, c->comm);
+    struct agreement agreed = agree(misplaced, c->comm);
     if (agreed.misplaced) {
         int error = heal(c->base, c->size, c->disp_unit, c->info, c->comm, c->win);
         return -error;

@@ -236,7 +236,6 @@ void tug_window_delete(struct tug_window *window) {
     pthread_mutex_destroy(&window->lock);
     tug_epochs_fini(&window->epochs);
     free(window->geometry);
-    free(window->near);
     free(window);
 }
 

@@ -52,13 +52,11 @@ struct tug_window {
     int nkeyvals;
     bool healed;                   /* target displacements are translated by geometry[] */
     bool own_geometry;             /* base, size and disp_unit below are what the program sees */
-    int nranks;                    /* ranks of the window's group */
-    uint64_t *near;                /* bit set: targets on this node; NULL: not known */
+    int nranks;                    /* healed: ranks of the window's group */
     struct tug_geometry *geometry; /* healed: of each target */
     void *base;
     MPI_Aint size;
     MPI_Aint disp_unit;
-    MPI_Aint common_unit;      /* disp_unit of every rank; 0: they differ, or healed */
     int disp_unit_int;         /* the attribute's value is an int */
     MPI_Errhandler errhandler; /* the program's; we hold a reference */
     pthread_mutex_t lock;      /* the error handler's changes, keyvals; recursive */
@@ -187,12 +185,6 @@ static inline int tug_window_settle(struct tug_window *window, int error) {
         error = error == MPI_SUCCESS ? deferred : error;
     }
     return tug_window_report(window, error);
-}
-
-/* True if the target is known to be on this node. */
-static inline bool tug_window_is_near(const struct tug_window *window, int target_rank) {
-    return window->near != NULL && target_rank >= 0 && target_rank < window->nranks &&
-           (window->near[target_rank / 64] >> (target_rank % 64) & 1);
 }
 
 /* The displacement the host needs for the program's target_disp. Healed windows only. */
