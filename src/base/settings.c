@@ -274,8 +274,8 @@ static bool parse_tuning(const struct setting *setting, const char *text) {
 /* AxBxC..., each 1 to 1048576. */
 static bool parse_torus(const struct setting *setting, const char *text) {
     uint32_t sides[TUG_TORUS_AXES] = {0};
-    bool named = strcmp(text, "none") == 0 || strcmp(text, "auto") == 0;
-    for (int i = 0; i < TUG_TORUS_AXES && !named; i++) {
+    const bool none = strcmp(text, "none") == 0;
+    for (int i = 0; i < TUG_TORUS_AXES && !none; i++) {
         sides[i] = 1;
         if (*text == '\0' && i >= 2)
             continue;
@@ -289,7 +289,6 @@ static bool parse_torus(const struct setting *setting, const char *text) {
         sides[i] = (uint32_t)side;
         text = more ? end + 1 : end;
     }
-    tug_settings.torus_auto = strcmp(text, "auto") == 0;
     memcpy(setting->field, sides, sizeof sides);
     return true;
 }
@@ -401,11 +400,9 @@ static const struct setting settings[] = {
             "the relay of Morie et al.; only to compare with. auto: as the model predicts, of the "
             "first two"),
     SETTING("TUGBOAT_TORUS", torus, torus, "none",
-            "none, auto, or the nodes along two to six axes such as 4x3x2",
+            "none, or the nodes along two to six axes such as 4x3x2",
             "shape of the network, for trinary pipelines. Nodes are counted along the first axis "
-            "first, in the order of their first ranks. Communicators of another size ignore it. "
-            "auto: from the numbers in SLURM_TOPOLOGY_ADDR, or else in the nodes' names, where "
-            "they fill a grid of two to six axes"),
+            "first, in the order of their first ranks. Communicators of another size ignore it"),
     SETTING("TUGBOAT_TUNING", tuning, tuning, "none",
             "none (a short measurement when it is needed), or a file of tugboat calibrate",
             "measured parameters of this machine, for the model that chooses how to broadcast"),
@@ -467,12 +464,6 @@ static void refuse(const struct setting *setting, const char *text) {
              text, setting->range);
 }
 
-static void read_slurm_address(void) {
-    const char *text = tug_settings.torus_auto ? getenv("SLURM_TOPOLOGY_ADDR") : NULL;
-    const bool fits = text != NULL && strlen(text) < sizeof tug_settings.slurm_address;
-    strcpy(tug_settings.slurm_address, fits ? text : "");
-}
-
 static void read_net_devices(void) {
     const char *text = getenv("UCX_NET_DEVICES");
     const bool fits = text != NULL && strlen(text) < sizeof tug_settings.net_devices;
@@ -515,7 +506,6 @@ static void load_all(void) {
         }
     }
     refuse_renamed();
-    read_slurm_address();
     read_net_devices();
     loaded = true;
 }

@@ -135,10 +135,6 @@ struct tug_settings {
     enum tug_phases_choice phases;           /* TUGBOAT_PHASES */
     uint32_t torus[TUG_TORUS_AXES];          /* TUGBOAT_TORUS: nodes along each axis, 1 behind
                                                 the last; 0: none */
-    bool torus_auto;                         /* TUGBOAT_TORUS=auto */
-    char slurm_address[96];                  /* SLURM_TOPOLOGY_ADDR, if it is as short as that:
-                                                the names of the switches above this node, and its
-                                                own; of TUGBOAT_TORUS=auto alone */
     char net_devices[256];                   /* UCX_NET_DEVICES, if it is as short as that and
                                                 lists what UCX may use: "" otherwise */
     const char *tuning;                      /* TUGBOAT_TUNING: a file, or NULL */

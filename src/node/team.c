@@ -2,10 +2,8 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cores.h"
 #include "base/log.h"
@@ -165,59 +163,6 @@ static bool is_one_node(const struct tug_team *team) {
     return team->node_size == team->nranks;
 }
 
-/* What a process knows of where its node is. */
-struct whereabouts {
-    char slurm[TUG_TORUS_NAME_BYTES]; /* tug_settings.slurm_address */
-    char name[TUG_TORUS_NAME_BYTES];
-};
-
-static struct whereabouts look_around(void) {
-    struct whereabouts here = {0};
-    memcpy(here.slurm, tug_settings.slurm_address, sizeof(here.slurm));
-    if (gethostname(here.name, sizeof(here.name) - 1) != 0)
-        here.name[0] = '\0';
-    return here;
-}
-
-/* The torus that the names at an offset of their whereabouts tell. names: [nnodes]. */
-static bool read_torus(const struct tug_team *team, const struct whereabouts *all, size_t offset,
-                       const char **names, uint32_t sides[3], uint32_t *position) {
-    for (uint32_t n = 0; n < team->places.nnodes; n++)
-        names[n] = (const char *)&all[tug_places_rank(&team->places, n, 0)] + offset;
-    return tug_torus_of_names(names, team->places.nnodes, sides, position);
-}
-
-/* Collective; all ranks read the same names. Where they tell no torus, the network stays flat. */
-static int find_torus(struct tug_team *team) {
-    const struct whereabouts here = look_around();
-    const uint32_t n = team->places.nnodes;
-    struct whereabouts *all = malloc((size_t)team->nranks * sizeof(*all));
-    const char **names = malloc(n * sizeof(*names));
-    uint32_t *position = malloc(n * sizeof(*position));
-    uint32_t sides[3] = {0};
-    bool ready = all != NULL && names != NULL && position != NULL;
-    if (tug_all_agree(team->comm, ready)) {
-        TUG_POLITE(Iallgather, &here, sizeof(here), MPI_BYTE, all, sizeof(here), MPI_BYTE,
-                   team->comm);
-        const char *by = "SLURM_TOPOLOGY_ADDR";
-        bool found =
-            read_torus(team, all, offsetof(struct whereabouts, slurm), names, sides, position);
-        if (!found) {
-            by = "the names of its nodes";
-            found =
-                read_torus(team, all, offsetof(struct whereabouts, name), names, sides, position);
-        }
-        ready = !found || tug_places_arrange(&team->places, sides, position) == 0;
-        if (found && team->rank == 0)
-            tug_log(TUG_VERBOSE_INFO, "the network is a torus of %ux%ux%u by %s", sides[0],
-                    sides[1], sides[2], by);
-    }
-    free(position);
-    free((void *)names);
-    free(all);
-    return tug_all_agree(team->comm, ready) ? 0 : TUG_ERR_NO_MEMORY;
-}
-
 /* The torus that was set, if it has as many nodes. */
 static int arrange_as_set(struct tug_places *places) {
     struct tug_torus torus = {.naxes = TUG_TORUS_AXES};
@@ -274,12 +219,10 @@ static int map_nodes(struct tug_team *team) {
     free(node_of);
     if (error == 0)
         error = arrange_as_set(&team->places);
-    int64_t votes[2] = {error != 0, !tug_settings.torus_auto};
-    if (tug_agree(team->comm, MPI_MAX, votes, 2) != MPI_SUCCESS)
+    int64_t failed = error != 0;
+    if (tug_agree(team->comm, MPI_MAX, &failed, 1) != MPI_SUCCESS)
         return TUG_ERR_MPI;
-    if (votes[0] != 0)
-        return TUG_ERR_NO_MEMORY;
-    return votes[1] == 0 && team->nnodes > 1 ? find_torus(team) : 0;
+    return failed ? TUG_ERR_NO_MEMORY : 0;
 }
 
 /* Each takes the host 0.1 ms: on one node one serves for both. */

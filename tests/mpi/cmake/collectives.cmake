@@ -17,15 +17,6 @@ foreach(torus IN ITEMS none 2x2x1 1x2x1x2)
     tug_mpi_test(pbcast.trinary.${torus} RANKS 4 NODES emulated WAYS tug
         ENV TUGBOAT_PIPELINES=trinary TUGBOAT_TORUS=${torus})
 endforeach()
-# The nodes' places in the network, as Slurm tells them.
-tug_mpi_test(pbcast.trinary.auto RANKS 4 NODES emulated WAYS tug
-    ENV TUGBOAT_PIPELINES=trinary TUGBOAT_TORUS=auto TUGBOAT_VERBOSE=info
-    OPTIONS --tool-before $<TARGET_FILE:slurm_nodes>)
-if(TEST mpi.pbcast.trinary.auto.tug.n4.nodes)
-    set_tests_properties(mpi.pbcast.trinary.auto.tug.n4.nodes PROPERTIES
-        PASS_REGULAR_EXPRESSION "torus of 2x2x1 by SLURM_TOPOLOGY_ADDR.*right")
-endif()
-
 # The ways on a node: rings of packets (ring), and, where each rank has a core of its own, attaching to one
 # another's memory (cores). The output tells which way was taken; the data cannot.
 foreach(program IN ITEMS pbcast pcoll pcoll_kept pbcast_memory pbcast_mixed)
