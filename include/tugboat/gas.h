@@ -84,16 +84,15 @@ enum tug_placement {
  * If they do, each process measures what its gets, puts and fetch_and_ops of pages have cost while
  * the pages were on another node. Up to eight pages side by side move together (64 KiB at most).
  * When the accesses to them have cost as much as a move, and the process has not used the pages
- * that came to it before meanwhile, they move to the process before it accesses them again. So a
- * process that begins pays at most twice the cost of the best choice in hindsight (ski rental).
- * When moves keep paying they begin with the first access or two. A process that does use its own
- * pages, and others' now and then, leaves them where they are until they have cost as much as 32
- * moves. Pages that come and leave again without having been used come more and more seldom. An
- * access that sets pages in motion waits for its own, and so do others of the process to pages that
- * are on their way to it; gets of other processes continue. Such a move waits for others like it,
- * and for puts under way, but not for holds: a page that is held, or that own or move has been
- * called for, stays. Pages of processes on the same node are used where they are. A move that finds
- * no room (pages_most) is not made. */
+ * that are on its own node meanwhile, they move to the process before it accesses them again. So a
+ * process that goes over to other pages pays at most twice the cost of the best choice in hindsight
+ * (ski rental). A process that does use its own pages, and others' now and then, leaves them where
+ * they are until they have cost as much as 32 moves. Pages that come and leave again without having
+ * been used come more and more seldom. An access that sets pages in motion waits for its own, and
+ * so do others of the process to pages that are on their way to it; gets of other processes
+ * continue. Such a move waits for others like it, and for puts under way, but not for holds: a page
+ * that is held, or that own or move has been called for, stays. Pages of processes on the same node
+ * are used where they are. A move that finds no room (pages_most) is not made. */
 enum tug_moves {
     TUG_MOVES_BY_SETTING = 0, /* as TUGBOAT_ARRAY_MOVES says; off without it */
     TUG_MOVES_BY_CALL,        /* no */

@@ -249,31 +249,14 @@ struct tug_coming {
     uint64_t left_out; /* pages, by bits, that do not come */
     uint64_t over;     /* those that have come, and may have left again, and those that do not */
     uint64_t since_ns;
-    uint32_t streak; /* then */
-};
-
-/* One that has come. */
-struct tug_came {
-    struct tug_run_of_pages run;
-    uint64_t left_out;
-    uint64_t since_ns;
-    uint32_t streak, elsewhere; /* when it was ordered; when it came */
-    uint32_t uses;              /* of pages that have left */
-    uint32_t due;               /* 0: judged */
-    bool was_change;
 };
 
 /* Of follow.c; holder only. */
 struct tug_follow {
     bool on;
-    bool moved;      /* in this streak a run was ordered */
-    uint32_t streak; /* accesses elsewhere since the last use of what is here, see rent.h */
-    uint64_t pages[TUG_STREAK_MOST];  /* of the streak, the last ones, in the order of their use */
-    uint32_t elsewhere;               /* all accesses elsewhere */
+    bool idle; /* nothing here was used between the last two accesses elsewhere */
     uint64_t accesses_out, moves_out; /* under way */
     struct tug_rent rent;
-    struct tug_came came[TUG_RUNS]; /* the last ones */
-    unsigned ncame;
     struct tug_coming coming[TUG_RUNS];
 };
 

@@ -16,12 +16,8 @@
  *
  * Threading: the holder of the baton.
  */
-#include <string.h>
-
 #include "base/clock.h"
 #include "gas/array.h"
-
-#define STAY 16 /* prices: when a page that nobody has taken away is judged */
 
 static bool is_in(const struct tug_run_of_pages *run, uint64_t page) {
     return page - run->first < run->npages;
@@ -33,63 +29,6 @@ static bool is_here(const struct tug_array *array, const struct tug_page *entry)
 
 static uint8_t uses_of(const struct tug_page *entry) {
     return atomic_load_explicit(&entry->used, memory_order_relaxed);
-}
-
-/* ---- what has come ---- */
-
-static struct tug_came *came_with(struct tug_follow *follow, uint64_t page) {
-    for (int i = 0; i < TUG_RUNS; i++)
-        if (is_in(&follow->came[i].run, page))
-            return &follow->came[i];
-    return NULL;
-}
-
-static bool came_before(const struct tug_came *came, const struct tug_page *entry) {
-    const uint64_t page = atomic_load_explicit(&entry->page, memory_order_relaxed);
-    return came->left_out >> (page - came->run.first) & 1;
-}
-
-static void judge(struct tug_page *entry, const struct tug_came *came) {
-    const enum tug_verdict verdict = tug_rent_judge(uses_of(entry), entry->least);
-    if (came == NULL || came->was_change)
-        tug_rent_count(&entry->array->follow.rent, verdict);
-    entry->patience = tug_rent_patience(entry->patience, verdict);
-    entry->came_ns = 0;
-}
-
-static bool is_long_here(const struct tug_array *array, uint64_t since_ns) {
-    return tug_clock_ns() - since_ns > STAY * tug_rent_price(&array->follow.rent);
-}
-
-/* The run has done enough, or has had the time for it; and so its pages. */
-static void judge_run(struct tug_array *array, struct tug_came *came) {
-    struct tug_follow *follow = &array->follow;
-    const bool is_long = is_long_here(array, came->since_ns);
-    uint32_t uses = came->uses, here = 0;
-    for (uint32_t i = 0; i < came->run.npages; i++) {
-        struct tug_page *entry = tug_pages_find(&array->pages, came->run.first + i);
-        if (!is_here(array, entry) || came_before(came, entry))
-            continue;
-        here++;
-        uses += uses_of(entry);
-        if (entry->came_ns != 0 && (uses_of(entry) >= entry->least || is_long))
-            judge(entry, came);
-    }
-    if (came->due == 0 || (uses < came->due && here > 0 && !is_long))
-        return;
-    came->was_change = tug_rent_was_change(uses, came->due, follow->elsewhere - came->elsewhere);
-    if (came->was_change)
-        tug_rent_changed(&follow->rent);
-    else
-        tug_rent_returned(&follow->rent, came->streak);
-    came->due = 0;
-}
-
-/* Before another run is thought of. */
-static void learn(struct tug_array *array) {
-    for (int i = 0; i < TUG_RUNS; i++)
-        judge_run(array, &array->follow.came[i]);
-    tug_rent_learn(&array->follow.rent);
 }
 
 static struct tug_coming *coming_with(struct tug_follow *follow, uint64_t page) {
@@ -106,21 +45,16 @@ void tug_follow_came(struct tug_page *entry) {
     const struct tug_coming *coming =
         coming_with(follow, atomic_load_explicit(&entry->page, memory_order_relaxed));
     entry->rent_ns = entry->idle_ns = 0;
-    entry->came_ns = coming != NULL ? tug_clock_ns() : 0;
     entry->least = coming != NULL ? tug_rent_least(&follow->rent, coming->run.npages) : 0;
     atomic_store_explicit(&entry->used, 0, memory_order_relaxed);
 }
 
 void tug_follow_left(struct tug_page *entry) {
-    struct tug_follow *follow = &entry->array->follow;
-    if (!follow->on)
+    if (!entry->array->follow.on)
         return;
-    struct tug_came *came =
-        came_with(follow, atomic_load_explicit(&entry->page, memory_order_relaxed));
-    if (came != NULL && !came_before(came, entry))
-        came->uses += uses_of(entry);
-    if (entry->came_ns != 0)
-        judge(entry, came);
+    if (entry->least > 0)
+        entry->patience = tug_rent_patience(entry->patience, uses_of(entry), entry->least);
+    entry->least = 0;
     entry->rent_ns = entry->idle_ns = 0;
 }
 
@@ -133,21 +67,8 @@ static void lose_patience(struct tug_array *array, const struct tug_run_of_pages
         if (entry == NULL || is_here(array, entry))
             continue;
         entry->rent_ns = entry->idle_ns = 0;
-        entry->patience = tug_rent_patience(entry->patience, TUG_CAME_IN_VAIN);
+        entry->patience = tug_rent_patience(entry->patience, 0, 1);
     }
-}
-
-static void has_come(struct tug_array *array, const struct tug_coming *coming) {
-    struct tug_follow *follow = &array->follow;
-    const uint64_t now_ns = tug_clock_ns();
-    tug_rent_moved(&follow->rent, (now_ns - coming->since_ns) / follow->moves_out);
-    follow->came[follow->ncame++ % TUG_RUNS] =
-        (struct tug_came){.run = coming->run,
-                          .left_out = coming->left_out,
-                          .since_ns = now_ns,
-                          .streak = coming->streak,
-                          .elsewhere = follow->elsewhere,
-                          .due = tug_rent_due(&follow->rent, coming->run.npages)};
 }
 
 static void moved(void *d, int status) {
@@ -155,7 +76,7 @@ static void moved(void *d, int status) {
     struct tug_array *array = coming->array;
     struct tug_follow *follow = &array->follow;
     if (status == 0)
-        has_come(array, coming);
+        tug_rent_moved(&follow->rent, (tug_clock_ns() - coming->since_ns) / follow->moves_out);
     else
         lose_patience(array, &coming->run);
     follow->moves_out--;
@@ -179,13 +100,9 @@ static void come_here(struct tug_array *array, const struct tug_run_of_pages *ru
     struct tug_order *order = tug_order_take(array);
     if (order == NULL)
         return;
-    *coming = (struct tug_coming){.array = array,
-                                  .run = *run,
-                                  .left_out = leave,
-                                  .since_ns = tug_clock_ns(),
-                                  .streak = array->follow.streak};
+    *coming = (struct tug_coming){
+        .array = array, .run = *run, .left_out = leave, .since_ns = tug_clock_ns()};
     array->follow.moves_out++;
-    array->follow.moved = true;
     const size_t index = run->first * array->page_bytes, left = array->bytes - index;
     order->kind = TUG_ORDER_MOVE;
     order->index = index;
@@ -196,10 +113,6 @@ static void come_here(struct tug_array *array, const struct tug_run_of_pages *ru
     order->to = array->rank;
     order->on_complete = (struct tug_callback){moved, coming};
     tug_order_start(order);
-}
-
-static uint32_t npages_kept(const struct tug_follow *follow) {
-    return follow->streak < TUG_STREAK_MOST ? follow->streak : TUG_STREAK_MOST;
 }
 
 /* Before, and has not been used since. */
@@ -213,52 +126,22 @@ static void think_of(struct tug_array *array, const struct tug_page *user) {
     const uint64_t page = atomic_load_explicit(&user->page, memory_order_relaxed);
     if (coming_with(follow, page) != NULL)
         return;
-    learn(array);
     const struct tug_run_of_pages run = tug_rent_run(&follow->rent, page, array->npages);
-    struct tug_run_seen seen = {
-        .streak = follow->streak,
-        .patience = user->patience,
-        .leads = tug_rent_leads(&follow->rent, follow->pages, npages_kept(follow)),
-        .others_come = follow->moves_out > 0};
-    uint64_t leave = 0;
+    uint64_t rent_ns = 0, idle_ns = 0, leave = 0;
     for (uint32_t i = 0; i < run.npages; i++) {
         const struct tug_page *entry = tug_pages_find(&array->pages, run.first + i);
         if (entry != user && (is_here(array, entry) || came_for_nothing(entry)))
             leave |= (uint64_t)1 << i;
         else if (entry != NULL) {
-            seen.rent_ns += entry->rent_ns;
-            seen.idle_ns += entry->idle_ns;
+            rent_ns += entry->rent_ns;
+            idle_ns += entry->idle_ns;
         }
     }
-    if (tug_rent_buys(&follow->rent, &seen))
+    if (tug_rent_buys(&follow->rent, rent_ns, idle_ns, user->patience))
         come_here(array, &run, leave);
 }
 
 /* ---- accesses ---- */
-
-static bool any_unjudged(const struct tug_follow *follow) {
-    for (int i = 0; i < TUG_RUNS; i++)
-        if (follow->came[i].due != 0)
-            return true;
-    return false;
-}
-
-/* One more access elsewhere. A streak that ends while runs come, or are not judged, says nothing:
- * the process may be at home there. */
-static void count(struct tug_array *array, uint64_t page) {
-    struct tug_follow *follow = &array->follow;
-    if (atomic_exchange_explicit(&array->used_here, false, memory_order_relaxed)) {
-        if (!follow->moved && follow->moves_out == 0 && !any_unjudged(follow))
-            tug_rent_returned(&follow->rent, follow->streak);
-        follow->streak = 0;
-        follow->moved = false;
-    }
-    if (follow->streak >= TUG_STREAK_MOST)
-        memmove(follow->pages, follow->pages + 1, sizeof(follow->pages) - sizeof(page));
-    follow->streak++;
-    follow->pages[npages_kept(follow) - 1] = page;
-    follow->elsewhere++;
-}
 
 static bool is_coming(struct tug_follow *follow, uint64_t page) {
     const struct tug_coming *coming = coming_with(follow, page);
@@ -273,7 +156,7 @@ bool tug_follow_waits(struct tug_page *entry, struct tug_task *task) {
     task->thought = true;
     if (is_coming(follow, task->page))
         return true;
-    count(array, task->page);
+    follow->idle = !atomic_exchange_explicit(&array->used_here, false, memory_order_relaxed);
     if (!entry->asking)
         think_of(array, entry);
     return is_coming(follow, task->page);
@@ -303,6 +186,6 @@ void tug_follow_end(struct tug_page *entry, const struct tug_task *task, int sta
         tug_array_used_here(array);
     else if (status == 0) {
         entry->rent_ns += ns;
-        entry->idle_ns += follow->streak > 1 ? ns : 0;
+        entry->idle_ns += follow->idle ? ns : 0;
     }
 }

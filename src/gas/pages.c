@@ -91,8 +91,8 @@ bool tug_pages_forget(struct tug_pages *pages, struct tug_page *entry) {
     atomic_store_explicit(&entry->owner, TUG_NO_OWNER, memory_order_relaxed);
     atomic_store_explicit(&entry->address, NULL, memory_order_relaxed);
     tug_seqlock_end(&entry->lock);
-    entry->puts_from = entry->rent_ns = entry->idle_ns = entry->came_ns = 0;
-    entry->patience = 0;
+    entry->puts_from = entry->rent_ns = entry->idle_ns = 0;
+    entry->least = entry->patience = 0;
     cycle_remove(pages, entry);
     entry->after = pages->free;
     pages->free = entry;

@@ -80,8 +80,8 @@ struct tug_page {
     struct tug_task *first, *last; /* calls that wait for the home, a stop, a change or a copy */
     /* follow.c */
     uint64_t rent_ns, idle_ns; /* paid for accesses while the page was elsewhere; see rent.h */
-    uint64_t came_ns;          /* when; 0: not by itself, or it has been judged */
-    uint8_t least, patience;   /* see rent.h */
+    uint8_t least;             /* uses it has to serve here; 0: it has not come by itself */
+    uint8_t patience;          /* see rent.h */
     struct tug_page *before, *after; /* in the cycle; after: also the next free entry */
 };
 
