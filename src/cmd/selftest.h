@@ -1,9 +1,8 @@
 /*
  * What the two halves of `tugboat selftest` tell each other: the command starts itself under a
  * launcher, with the host MPI alone and with the library preloaded, and rank 0 prints one line of
- * findings, which the command reads. Persistent collectives and partitioned messages are tried by
- * jobs of their own, with a line for each kind as it is done: a host may end the job in one, and
- * then another job goes on with the next.
+ * findings, which the command reads. Persistent collectives and partitioned messages are tried
+ * under the library only: a host alone may end the job in one.
  */
 #ifndef TUG_CMD_SELFTEST_H
 #define TUG_CMD_SELFTEST_H
@@ -14,16 +13,15 @@
 #define TUG_FINDINGS_LANE 16
 
 struct tug_findings {
-    int ranks, nodes; /* of the job */
-    int node_ranks;   /* most ranks on a node */
-    int node_cpus;    /* CPUs that the ranks of the first rank's node may use */
-    int preloaded;    /* the library is in the processes */
-    int multiple;     /* MPI_THREAD_MULTIPLE is granted */
-    int unaligned;    /* puts into a window over memory aligned to nothing arrive */
-    int unsigned_max; /* MPI_MAX of unsigned integers is right */
-    int mixed;        /* of TUG_RING_CALLS, as bits: they mix up the sides of a ring */
-    /* in MPI_Finalize, see host/farewell.h; TUG_HANGS is seen from outside */
-    enum tug_farewell { TUG_ENDS_WELL, TUG_MAY_HANG, TUG_HANGS, TUG_IS_HEALED } farewell;
+    int ranks, nodes;  /* of the job */
+    int node_ranks;    /* most ranks on a node */
+    int node_cpus;     /* CPUs that the ranks of the first rank's node may use */
+    int preloaded;     /* the library is in the processes */
+    int multiple;      /* MPI_THREAD_MULTIPLE is granted */
+    int unaligned;     /* puts into a window over memory aligned to nothing arrive */
+    int unsigned_max;  /* MPI_MAX of unsigned integers is right */
+    int mixed;         /* of TUG_RING_CALLS, as bits: they mix up the sides of a ring */
+    int wrong;         /* of TUG_KINDS, as bits: they bring wrong data */
     double passive_us; /* a lock-put-unlock on a rank that computes; 0: there is only one rank */
     char lane[TUG_FINDINGS_LANE]; /* of a window of MPI_Win_allocate; "host": not taken */
 };
@@ -32,8 +30,6 @@ struct tug_findings {
 #define TUG_RING_CALLS(X)                                                                          \
     X(Neighbor_alltoall)                                                                           \
     X(Neighbor_alltoallv)                                                                          \
-    X(Ineighbor_alltoall)                                                                          \
-    X(Ineighbor_alltoallv)                                                                         \
     X(Neighbor_alltoall_init)                                                                      \
     X(Neighbor_alltoallv_init)
 
@@ -49,7 +45,8 @@ void tug_findings_print(FILE *out, const struct tug_findings *findings);
 /* False: the line has no findings. */
 bool tug_findings_read(const char *line, struct tug_findings *findings);
 
-/* The kinds of persistent requests that are tried, in this order. What the host lacks is right. */
+/* The kinds of persistent requests that are tried. Kinds that the host does not implement count as
+ * right. */
 #define TUG_KINDS(X)                                                                               \
     X(Bcast)                                                                                       \
     X(Gather)                                                                                      \
@@ -67,13 +64,7 @@ enum tug_kind {
         TUG_NKINDS
 };
 
-void tug_kind_print(FILE *out, enum tug_kind kind, bool right);
-
-/* False: the line tells of no kind. */
-bool tug_kind_read(const char *line, enum tug_kind *kind, bool *right);
-
-/* A rank of the job with the findings, or with the kinds from one on. The exit status. */
+/* A rank of the job. The exit status. */
 int tug_selftest_rank(void);
-int tug_selftest_kinds(enum tug_kind first);
 
 #endif

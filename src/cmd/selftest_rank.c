@@ -18,7 +18,6 @@
 
 #include "base/clock.h"
 #include "base/cores.h"
-#include "base/hook.h"
 #include "cmd/cmd.h"
 #include "host/host.h"
 #ifdef OPEN_MPI
@@ -196,10 +195,6 @@ static bool is_ring_right(MPI_Comm ring, int other, enum tug_ring_call call) {
         mpi.Neighbor_alltoall(EQUAL);
     else if (call == TUG_RING_Neighbor_alltoallv)
         mpi.Neighbor_alltoallv(VARIED);
-    else if (call == TUG_RING_Ineighbor_alltoall)
-        mpi.Ineighbor_alltoall(EQUAL, &request);
-    else if (call == TUG_RING_Ineighbor_alltoallv)
-        mpi.Ineighbor_alltoallv(VARIED, &request);
     else if (call == TUG_RING_Neighbor_alltoall_init)
         mpi.Neighbor_alltoall_init(EQUAL, MPI_INFO_NULL, &request);
     else
@@ -265,32 +260,6 @@ static void find_lane(MPI_Win win, char lane[TUG_FINDINGS_LANE]) {
     mpi.Info_free(&info);
     if (!there)
         strcpy(lane, "host");
-}
-
-static void try_all(struct tug_findings *f) {
-    MPI_Win win;
-    uint32_t *word;
-    find_shape(f);
-    f->unaligned = try_unaligned();
-    f->mixed = try_neighbours();
-    mpi.Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
-    find_lane(win, f->lane);
-    f->unsigned_max = try_unsigned_max(win, word);
-    f->passive_us = measure_passive(win);
-    mpi.Win_free(&win);
-}
-
-/* Whether the host is one that may hang when it ends, and whether the library waits for it there.
- * MPI is up. */
-static enum tug_farewell find_farewell(void) {
-    void *library = find_library(), *host = find_host();
-    const void *inside = dlsym(host, "PMPI_Init"), *reads = tug_hook_look(inside, "read");
-    Dl_info reader, ours;
-    if (reads == NULL || tug_hook_look(inside, "ucp_worker_destroy") == NULL)
-        return TUG_ENDS_WELL;
-    bool healed = library != NULL && dladdr(dlsym(library, "tug_version"), &ours) &&
-                  dladdr(reads, &reader) && reader.dli_fbase == ours.dli_fbase;
-    return healed ? TUG_IS_HEALED : TUG_MAY_HANG;
 }
 
 /* ---- persistent requests ---- */
@@ -439,47 +408,45 @@ static int try_kind(enum tug_kind kind) {
     return everywhere(right);
 }
 
-/* ---- the jobs ---- */
+/* ---- the job ---- */
 
-static int begin(struct tug_findings *f) {
+static void check_data(struct tug_findings *f, MPI_Win win, uint32_t *word) {
+    f->unaligned = try_unaligned();
+    f->unsigned_max = try_unsigned_max(win, word);
+    f->mixed = try_neighbours();
+    for (enum tug_kind kind = 0; kind < TUG_NKINDS; kind++)
+        f->wrong |= !try_kind(kind) << kind;
+}
+
+static void try_all(struct tug_findings *f) {
+    MPI_Win win;
+    uint32_t *word;
+    find_shape(f);
+    mpi.Win_allocate(64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
+    find_lane(win, f->lane);
+    f->passive_us = measure_passive(win);
+    if (f->preloaded)
+        check_data(f, win, word);
+    mpi.Win_free(&win);
+}
+
+int tug_selftest_rank(void) {
+    struct tug_findings f = {0};
     int provided;
-    if (!look_up(&f->preloaded)) {
+    if (!look_up(&f.preloaded)) {
         tug_cmd_say("selftest finds no MPI library with the calls that are needed here: set "
                     "LD_LIBRARY_PATH to one (tugboat info)");
         return TUG_EXIT_FAILED;
     }
     if (mpi.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
         return TUG_EXIT_FAILED;
-    f->multiple = provided == MPI_THREAD_MULTIPLE;
+    f.multiple = provided == MPI_THREAD_MULTIPLE;
     mpi.Comm_rank(MPI_COMM_WORLD, &rank);
     mpi.Comm_size(MPI_COMM_WORLD, &nranks);
-    return 0;
-}
-
-int tug_selftest_rank(void) {
-    struct tug_findings f = {0};
-    const int failed = begin(&f);
-    if (failed)
-        return failed;
-    f.farewell = find_farewell();
     try_all(&f);
     if (rank == 0)
         tug_findings_print(stdout, &f);
     fflush(stdout);
-    mpi.Finalize();
-    return 0;
-}
-
-int tug_selftest_kinds(enum tug_kind first) {
-    struct tug_findings f = {0};
-    const int failed = begin(&f);
-    if (failed)
-        return failed;
-    for (enum tug_kind kind = first; kind < TUG_NKINDS; kind++) {
-        const bool right = try_kind(kind);
-        if (rank == 0)
-            tug_kind_print(stdout, kind, right);
-    }
     mpi.Finalize();
     return 0;
 }

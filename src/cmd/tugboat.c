@@ -47,8 +47,8 @@ static const struct subcommand {
      "mpiexec -n 4. Start ranks on two nodes or more to measure between nodes, too",
      tug_cmd_calibrate},
     {"selftest", "selftest [LAUNCHER [ARGUMENT...]]",
-     "checks this installation within seconds: the host MPI and its faults, memory, cores, and a "
-     "job of two ranks without and with Tugboat. Without LAUNCHER: for every MPI installed here",
+     "checks this installation within seconds: the host MPI, memory, cores, and a job of two "
+     "ranks without and with Tugboat. Without LAUNCHER: for every MPI installed here",
      tug_cmd_selftest},
 };
 
