@@ -12,12 +12,6 @@
 
 enum { UNKNOWN, TRYING, FAST, IS_SLOW };
 
-typedef void (*copy_function)(void *to, const void *from, size_t bytes);
-
-static void by_memcpy(void *to, const void *from, size_t bytes) {
-    memcpy(to, from, bytes);
-}
-
 void tug_copy_pieces(void *to, const void *from, size_t bytes) {
     unsigned char *at = to;
     const unsigned char *rest = from;
@@ -28,8 +22,13 @@ void tug_copy_pieces(void *to, const void *from, size_t bytes) {
     }
 }
 
-static uint64_t time_of(copy_function copy, unsigned char *to, const unsigned char *from,
-                        size_t bytes) {
+#ifdef __x86_64__
+static void by_rep(void *to, const void *from, size_t bytes) {
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+}
+
+static uint64_t time_of(void (*copy)(void *to, const void *from, size_t bytes), unsigned char *to,
+                        const unsigned char *from, size_t bytes) {
     uint64_t least = UINT64_MAX;
     for (int i = 0; i < 4; i++) { /* the first one brings the pages */
         const uint64_t begin = tug_clock_ns();
@@ -40,47 +39,27 @@ static uint64_t time_of(copy_function copy, unsigned char *to, const unsigned ch
     return least;
 }
 
-struct trial {
-    copy_function copy;
-    _Atomic int known;
-    unsigned char pages[4 * PAGE] __attribute__((aligned(PAGE)));
-};
-
-/* Is this copy slow at near places? Who asks while another thread tries it is told no. */
-static bool is_slow(struct trial *trial) {
-    int answer = atomic_load_explicit(&trial->known, memory_order_relaxed);
-    if (answer == UNKNOWN && atomic_compare_exchange_strong(&trial->known, &answer, TRYING)) {
-        unsigned char *to = trial->pages + 2 * PAGE + TUG_COPY_NEAR / 2;
-        const uint64_t pieces = time_of(tug_copy_pieces, to, trial->pages, PAGE);
-        const uint64_t took = time_of(trial->copy, to, trial->pages, PAGE);
+bool tug_copy_is_slow(void) {
+    static _Atomic int known;
+    static unsigned char pages[4 * PAGE] __attribute__((aligned(PAGE)));
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == UNKNOWN && atomic_compare_exchange_strong(&known, &answer, TRYING)) {
+        unsigned char *to = pages + 2 * PAGE + TUG_COPY_NEAR / 2;
+        const uint64_t pieces = time_of(tug_copy_pieces, to, pages, PAGE);
+        const uint64_t took = time_of(by_rep, to, pages, PAGE);
         answer = took > SLOW * (pieces + CLOCK_NS) ? IS_SLOW : FAST;
-        atomic_store_explicit(&trial->known, answer, memory_order_relaxed);
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
     }
     return answer == IS_SLOW;
 }
-
-#ifdef __x86_64__
-static void by_rep(void *to, const void *from, size_t bytes) {
-    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
-}
-#endif
-
-bool tug_copy_kernel_is_slow(void) {
-#ifdef __x86_64__
-    static struct trial trial = {.copy = by_rep};
-    return is_slow(&trial);
 #else
+bool tug_copy_is_slow(void) {
     return false;
+}
 #endif
-}
-
-static bool memcpy_is_slow(void) {
-    static struct trial trial = {.copy = by_memcpy};
-    return is_slow(&trial);
-}
 
 void tug_copy_long(void *to, const void *from, size_t bytes) {
-    if (bytes <= IN_PIECES_MOST || (tug_copy_is_near(to, from) && memcpy_is_slow()))
+    if (bytes <= IN_PIECES_MOST || (tug_copy_is_near(to, from) && tug_copy_is_slow()))
         tug_copy_pieces(to, from, bytes);
     else
         memcpy(to, from, bytes);

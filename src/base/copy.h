@@ -34,8 +34,9 @@ static inline bool tug_copy_is_near(const void *to, const void *from) {
 /* Copies in pieces. The blocks may overlap if the destination begins first. */
 void tug_copy_pieces(void *to, const void *from, size_t bytes);
 
-/* Has this machine's kernel slow copies at such places? By its processor. */
-bool tug_copy_kernel_is_slow(void);
+/* Is this machine's processor slow at such places, and so the kernel, and perhaps memcpy? A thread
+ * that asks while another one tries it is told no. */
+bool tug_copy_is_slow(void);
 
 /* For tug_copy(), of more than a piece. */
 void tug_copy_long(void *to, const void *from, size_t bytes);

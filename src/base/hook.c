@@ -91,12 +91,6 @@ static void **find_slot(const void *inside, const char *symbol, struct link_map 
     return wanted.slot;
 }
 
-const void *tug_hook_look(const void *inside, const char *symbol) {
-    struct link_map *map;
-    void **slot = find_slot(inside, symbol, &map);
-    return slot != NULL ? atomic_load((void *_Atomic *)slot) : NULL;
-}
-
 static bool find(struct tug_hook *hook, const void *inside, const char *symbol) {
     struct link_map *map;
     void **slot = find_slot(inside, symbol, &map);

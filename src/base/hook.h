@@ -24,10 +24,6 @@ struct tug_hook {
  * table cannot be written. */
 bool tug_hook_set(struct tug_hook *hook, const void *inside, const char *symbol, void *replacement);
 
-/* Where the object that contains `inside` goes now when it calls `symbol`: the function, or, bound
- * late, code that looks it up. NULL: it calls no function of that name. */
-const void *tug_hook_look(const void *inside, const char *symbol);
-
 /* Puts the original back. Not set: does nothing. */
 void tug_hook_remove(struct tug_hook *hook);
 

@@ -169,7 +169,7 @@ int tug_cma_read_beside(pid_t pid, void *to, uint64_t from, size_t bytes) {
 
 int tug_cma_read(pid_t pid, void *to, uint64_t from, size_t bytes) {
     if (bytes > TUG_COPY_PIECE && tug_copy_is_near(to, (const void *)(uintptr_t)from) &&
-        tug_copy_kernel_is_slow())
+        tug_copy_is_slow())
         return tug_cma_read_beside(pid, to, from, bytes);
     return transfer(process_vm_readv, pid, to, from, bytes);
 }

@@ -77,7 +77,7 @@ static void no_place_takes_much_longer(void **state) {
     tug_copy(to + 16, from, MOST);
     const uint64_t near = least_time(16), other = least_time(64);
     printf("20 KiB: near %llu ns, else %llu ns; attach %s\n", (unsigned long long)near,
-           (unsigned long long)other, tug_copy_kernel_is_slow() ? "slow" : "as fast");
+           (unsigned long long)other, tug_copy_is_slow() ? "slow" : "as fast");
     assert_true(near < 5 * other + 1000);
 }
 

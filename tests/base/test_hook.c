@@ -24,13 +24,11 @@ static void the_callers_calls_go_to_the_replacement(void **state) {
     pid_t parent = getppid(); /* bound by now, if the linker binds late */
     pid_t (*same)(void) = (pid_t(*)(void))dlsym(RTLD_DEFAULT, "getppid");
     assert_true(tug_hook_set(&hook, &not_this_one, "getppid", (void *)no_parent));
-    assert_ptr_equal(tug_hook_look(&not_this_one, "getppid"), (void *)no_parent);
     assert_int_equal(getppid(), -7);
     assert_int_equal(((pid_t(*)(void))hook.original)(), parent);
     assert_int_equal(same(), parent);
     tug_hook_remove(&hook);
     assert_int_equal(getppid(), parent);
-    assert_ptr_equal(tug_hook_look(&not_this_one, "getppid"), hook.original);
     tug_hook_remove(&hook);
     assert_int_equal(getppid(), parent);
     assert_true(tug_hook_set(&hook, &not_this_one, "getppid", (void *)no_parent));
@@ -79,8 +77,6 @@ static void what_is_not_called_is_not_hooked(void **state) {
     assert_false(tug_hook_set(&hook, &not_this_one, "no_such_function", (void *)no_parent));
     assert_false(tug_hook_set(&hook, NULL, "getppid", (void *)no_parent));
     assert_null(hook.slot);
-    assert_null(tug_hook_look(&not_this_one, "no_such_function"));
-    assert_null(tug_hook_look(NULL, "getppid"));
     tug_hook_remove(&hook);
 }
 
