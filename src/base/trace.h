@@ -46,7 +46,7 @@ enum tug_trace_shape {
     X(WAIT, SPAN, "program", "wait")                                                               \
     X(PARK, SPAN, "program", "sleep")                                                              \
     X(DRIVER_SLEEP, SPAN, "engine", "sleep of the driver")                                         \
-    X(OFFLOAD_DRIVE, SPAN, "engine", "drive")                                                      \
+    X(OFFLOAD_AWAKE, SPAN, "engine", "awake")                                                      \
     X(OFFLOAD_TIMED, SPAN, "engine", "sleep, timed")                                               \
     X(OFFLOAD_WATCH, SPAN, "engine", "sleep, watching")                                            \
     X(OFFLOAD_DEEP, SPAN, "engine", "sleep, deep")                                                 \

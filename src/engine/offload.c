@@ -1,12 +1,11 @@
 /* The offload thread: drives when there is work and nobody else does.
  *
- * It takes an offered baton at once. Outstanding jobs it takes over only after a whole beat in
- * which no caller drove, so that a program that waits for its own requests keeps the baton in its
- * own hands. Services' news are waited for by whoever drives, and by this thread while nobody does:
- * it *watches*, asleep on the services' bell. While something is attended it polls the host MPI
- * once a beat, and goes on for a while whenever a poll took long enough to have done something.
- * With nothing out and nothing attended it sleeps without a timer (deep), or in the lookout with
- * one of a second: an idle process costs no CPU.
+ * Where a core is to spare for it, it stays awake: it polls as long as something is out, and for a
+ * moment after that, but leaves what callers look after to them. Elsewhere it sleeps at the bell or
+ * the descriptors of the services and jobs, whose news wake it; it does what they bring and sleeps
+ * again. A beat is for the rest: what no news tell of, callers that were relied on and have gone,
+ * and the host MPI, which it polls while something is attended. With nothing of that it sleeps
+ * without a timer (deep), or in the lookout with one of a second: an idle process costs no CPU.
  */
 #include <errno.h>
 #include <sched.h>
@@ -29,6 +28,7 @@
 /* TUGBOAT_AFFINITY=auto: the cores the process was given, not those that an OpenMP runtime may have
  * bound the starting thread to since. */
 static struct tug_cpus cpus_at_load;
+static bool bound_apart; /* the thread may use a CPU that the process may not */
 
 __attribute__((constructor)) static void remember_cpus(void) {
     (void)tug_cpus_find(&cpus_at_load);
@@ -116,45 +116,6 @@ void tug_engine_leave_host(void) {
         atomic_store_explicit(&visiting, false, memory_order_release);
 }
 
-/* Drives until the jobs are done or somebody who waits wants to. */
-static void drive(struct tug_engine *engine) {
-    struct tug_backoff backoff = {0};
-    for (;;) {
-        bool moved = tug_driver_round(engine);
-        /* what is left may need the host, which callers get on: they must find the baton free */
-        bool needs_callers =
-            !moved && atomic_load_explicit(&tug_host_reserved, memory_order_relaxed);
-        bool give_way = engine->nactive + engine->nbusy == 0 || needs_callers ||
-                        (engine->may_drive && tug_baton_awaited(&engine->ring)) ||
-                        atomic_load_explicit(&engine->stopping, memory_order_relaxed);
-        if (give_way) {
-            bool wake;
-            if (tug_baton_leave(&engine->ring, &wake)) {
-                if (wake)
-                    tug_engine_left(engine);
-                return;
-            }
-            /* a command reserved and not yet committed: its producer wants the core */
-            if (!moved && !tug_backoff_step(&backoff))
-                sched_yield();
-            continue;
-        }
-        if (moved) {
-            tug_backoff_reset(&backoff);
-            continue;
-        }
-        if (tug_backoff_step(&backoff))
-            continue;
-        bool attended = tug_engine_attended();
-        const bool host = attended && !tug_attend_only_services();
-        (void)tug_driver_sleep(engine, engine->may_drive, NULL, NULL,
-                               host || tug_suspend_any() ? TUG_TICK_NS : -1);
-        tug_suspend_stir(true);
-        if (attended)
-            engine->config.host_poll();
-    }
-}
-
 static bool offered(struct tug_engine *engine) {
     return atomic_load(&engine->ring.state) & TUG_BATON_OFFER;
 }
@@ -184,7 +145,8 @@ void tug_offload_round(struct tug_engine *engine, bool *moved) {
 struct beat {
     struct tug_observed seen;
     struct tug_attention attention;
-    bool served; /* peers have been answered since the last sleep */
+    bool served;            /* peers have been answered since the last sleep */
+    uint64_t crowded_until; /* no core is to spare before this (CLOCK_MONOTONIC, ns) */
 };
 
 /* Callers look for news, also if they have put the baton down for a moment: to watch now would ask
@@ -207,38 +169,24 @@ static void observe(struct tug_engine *engine, struct tug_observed *seen) {
     seen->suspended = tug_suspend_any();
 }
 
-static void look(struct tug_command *command) {
-    (void)command;
-    (void)tug_services_poll(&tug_engine, false);
-}
-
-/* The baton is in the hands of a caller, who may put it down without having looked and take it
- * again before this thread can: it is to look. A ring that is full is for the next time. */
-static void ask_holder_to_look(struct tug_engine *engine) {
-    struct tug_ticket ticket;
-    if (tug_ring_enter(&engine->ring, false, &ticket) != TUG_ENTRY_TICKET)
-        return;
-    ticket.cell->execute = look;
-    tug_engine_commit(&ticket);
-}
-
-/* Has the services' news wake the thread, unless callers look for them. False if there is something
- * to do instead. The bell is chosen with the baton in hand, so that it cannot go. */
-static bool watch(struct tug_engine *engine, struct beat *beat, struct tug_prepared *prepared) {
-    beat->seen.watched = false;
-    if (!beat->seen.services || beat->seen.served)
+/* Does what there is to do, unless callers do it, and has the news of services and jobs wake the
+ * thread. False: something has moved, there may be more. The bell is chosen with the baton in hand,
+ * so that it cannot go. */
+static bool settle(struct tug_engine *engine, struct beat *beat, struct tug_prepared *prepared) {
+    struct tug_observed *seen = &beat->seen;
+    bool moved;
+    seen->watched = false;
+    if (!seen->offered && (seen->served || !(seen->services || seen->out)))
         return true;
-    beat->seen.held = !tug_baton_take(&engine->ring);
-    if (beat->seen.held) {
-        /* what has come stays in the sockets until the holder looks, and would end every sleep at
-         * once: the holder may be waiting for this very core */
-        ask_holder_to_look(engine);
+    seen->held = !tug_baton_take(&engine->ring);
+    if (seen->held)
         return true;
-    }
     engine->told = 0;
-    beat->seen.watched = tug_sleeper_watch(engine, &engine->offload, prepared);
-    tug_offload_round(engine, &beat->served);
-    return !beat->served;
+    seen->watched = tug_sleeper_watch(engine, &engine->offload, prepared);
+    tug_offload_round(engine, &moved);
+    beat->served |= moved && !seen->out;
+    seen->still = moved ? 0 : seen->still + 1;
+    return !moved;
 }
 
 /* A peer that has been answered probably asks again, and to be woken costs it more than the answer:
@@ -263,25 +211,49 @@ static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
     }
 }
 
-/* TUGBOAT_PROGRESS=thread: the next command is probably near. */
-static void linger(struct tug_engine *engine) {
-    uint64_t until = tug_clock_ns() + tug_settings.spin_us * 1000;
-    while (!offered(engine) && tug_clock_ns() < until)
-        tug_cpu_pause();
+/* Is a core to spare for this thread? The ranks that share the process's cores leave one for the
+ * thread of each, or the user has given it one (TUGBOAT_AFFINITY) or has it drive alone
+ * (TUGBOAT_PROGRESS=thread). */
+static bool has_own_core(const struct tug_engine *engine, const struct beat *beat) {
+    const struct tug_cores_of_thread cores = {.ranks_to_core = tug_cores_crowd(),
+                                              .given = bound_apart || !engine->may_drive};
+    return tug_core_is_spare(&cores) && tug_clock_ns() >= beat->crowded_until;
 }
 
-/* Drives if the plan says so. */
-static void drive_if_deserted(struct tug_engine *engine, struct tug_observed *seen) {
-    seen->looked = false;
-    observe(engine, seen);
-    seen->steady = seen->served ? seen->steady + 1 : 0;
-    if (tug_sleep_plan(seen).how == TUG_SLEEP_POLL && tug_baton_take(&engine->ring)) {
-        const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_OFFLOAD_DRIVE);
-        drive(engine);
-        tug_trace_end(TUG_TRACE_OFFLOAD_DRIVE, TUG_TRACE_BY_UNSAID, begin_ns);
-        seen->quiet = 0;
-    }
-    seen->looked = true;
+/* Is there something that no caller looks after? Callers that look for news are believed for as
+ * long as a look takes. */
+static bool is_left_alone(struct tug_engine *engine, uint64_t now) {
+    tug_lease_turn(&engine->news, TUG_LEASE_FRESH, now + TUG_LOOK_NS);
+    return offered(engine) ||
+           ((!engine->may_drive || !tug_lease_runs(&engine->news, now)) &&
+            (atomic_load(&engine->outstanding) > 0 || tug_notes_waiting() || tug_engine_serves()));
+}
+
+/* Polls as long as something is out, and for a while after that. False: another thread has had the
+ * core for long, so none is to spare. */
+static bool stay_awake(struct tug_engine *engine) {
+    const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_OFFLOAD_AWAKE);
+    uint64_t before, now = tug_clock_ns(), until = now + TUG_AWAKE_NS;
+    do {
+        bool moved = false;
+        if (is_left_alone(engine, now) && tug_baton_take(&engine->ring))
+            tug_offload_round(engine, &moved);
+        sched_yield();
+        before = now;
+        now = tug_clock_ns();
+        if (moved || atomic_load(&engine->outstanding) > 0)
+            until = now + TUG_AWAKE_NS;
+    } while (now < until && now - before <= TUG_YIELDING_NS && !atomic_load(&engine->stopping));
+    tug_trace_end(TUG_TRACE_OFFLOAD_AWAKE, TUG_TRACE_BY_UNSAID, begin_ns);
+    return now - before <= TUG_YIELDING_NS;
+}
+
+/* Before a sleep: looks on for a moment. */
+static void look_on(struct tug_engine *engine, struct beat *beat) {
+    if (!has_own_core(engine, beat))
+        linger_for_peers(engine, beat);
+    else if (!stay_awake(engine))
+        beat->crowded_until = tug_clock_ns() + TUG_CROWDED_NS;
 }
 
 /* To the next beat: callers who have looked once are relied on until then, if that is not long. */
@@ -307,8 +279,12 @@ static void forget_who_looked(struct tug_engine *engine) {
  * polled, too, that poll judges the news. Callers that have the baton have the news. */
 static void answer_at_once(struct tug_engine *engine, struct beat *beat) {
     if (beat->attention.news && !tug_engine_attended() && !left_to_callers(engine) &&
-        tug_baton_take(&engine->ring))
-        tug_offload_round(engine, &beat->served);
+        tug_baton_take(&engine->ring)) {
+        const bool out = atomic_load(&engine->outstanding) > 0;
+        bool moved;
+        tug_offload_round(engine, &moved);
+        beat->served = moved && !out;
+    }
 }
 
 static enum tug_trace_kind sleep_kind(enum tug_sleep_how how) {
@@ -342,12 +318,14 @@ static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     struct tug_observed *seen = &beat->seen;
     struct tug_attention *attention = &beat->attention;
-    linger_for_peers(engine, beat);
+    look_on(engine, beat);
     attention->watched = attention->news = false;
     struct tug_prepared prepared = tug_sleeper_prepare(&engine->offload, NULL, false);
     observe(engine, seen);
-    if (!watch(engine, beat, &prepared) || offered(engine) || atomic_load(&engine->stopping))
+    seen->steady = seen->served ? seen->steady + 1 : 0;
+    if (!settle(engine, beat, &prepared) || atomic_load(&engine->stopping))
         return;
+    seen->passers = seen->held && !seen->served ? seen->passers + 1 : 0;
     seen->vain = attention->vain >= TUG_HABIT && !tug_engine_hears(engine);
     seen->host_ns = tug_engine_attended() ? attention->pace_ns : -1;
     seen->told = seen->watched && tug_attend_only_services();
@@ -366,10 +344,7 @@ static void *offload_main(void *argument) {
     tug_bell_ring(&engine->waiters.others, false);
     tug_membarrier_register(); /* here, where nobody waits for it */
     while (!atomic_load(&engine->stopping)) {
-        drive_if_deserted(engine, &beat.seen);
         tug_attend(engine, &beat.attention, &beat.seen);
-        if (!engine->may_drive)
-            linger(engine);
         tug_suspend_stir(true);
         sleep_a_beat(engine, &beat);
     }
@@ -387,6 +362,13 @@ static void await_beginning(struct tug_engine *engine) {
         if (!atomic_load(&engine->begun))
             tug_bell_wait(&engine->waiters.others, key, -1, false);
     }
+}
+
+static bool is_apart(const cpu_set_t *cpus) {
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, cpus) && !CPU_ISSET_S(i, sizeof(cpus_at_load), cpus_at_load.sets))
+            return true;
+    return false;
 }
 
 /* Where the kernel refuses the CPUs (one is gone, or a filter refuses the call) the thread runs
@@ -411,6 +393,8 @@ int tug_offload_start(struct tug_engine *engine) {
         pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t), &tug_settings.affinity_cpus);
     else if (tug_settings.affinity_mode == TUG_AFFINITY_AUTO && tug_cpus_count(&cpus_at_load) > 0)
         pthread_attr_setaffinity_np(&attr, sizeof(cpus_at_load), cpus_at_load.sets);
+    bound_apart =
+        tug_settings.affinity_mode == TUG_AFFINITY_LIST && is_apart(&tug_settings.affinity_cpus);
     tug_signals_of_program(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     atomic_store(&engine->begun, false);

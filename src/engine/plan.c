@@ -3,19 +3,19 @@
 /* Looks for what comes seldom are so far apart. */
 static const int64_t seldom_ns = (int64_t)TUG_HABIT * TUG_TICK_NS;
 
-/* Who posts a stream of operations looks for the answers as well; who has started a job may have
- * gone to compute, and is looked after soon until it has come back for a few beats in a row. */
-static bool may_be_deserted(const struct tug_observed *seen) {
-    return seen->out && !seen->held && seen->steady <= (seen->jobs ? TUG_FEW : 1);
-}
-
 /* To the next beat, for the sake of what is out: slower while callers drive it themselves, whom
  * every beat disturbs, and still slower where there are no peers to answer, or while one waits for
- * long who says when it goes. */
+ * long who says when it goes. Who has started a job may have gone to compute, and is looked after
+ * soon until it has come back for a few beats in a row. */
 static int64_t pace(const struct tug_observed *seen) {
     const unsigned most = seen->services ? TUG_FEW - 1 : TUG_FEW;
     const unsigned slower = seen->steady < most ? seen->steady : most;
-    if (may_be_deserted(seen))
+    const bool may_be_deserted = !seen->held && seen->steady <= (seen->jobs ? TUG_FEW : 1);
+    if (seen->passers > 0 && seen->passers <= TUG_PASSERS)
+        return TUG_PASSING_NS << seen->passers;
+    if (seen->out && seen->watched)
+        return tug_sleep_slower(seen->still);
+    if (seen->out && may_be_deserted)
         return TUG_GLANCE_NS;
     if (seen->stays && seen->steady >= TUG_HABIT && !seen->out)
         return tug_sleep_slower(TUG_FEW);
@@ -26,12 +26,10 @@ int64_t tug_sleep_slower(unsigned doublings) {
     return TUG_TICK_NS << (doublings < TUG_FEW ? doublings : TUG_FEW);
 }
 
-static bool is_wanted(const struct tug_observed *seen) {
-    return seen->offered || (seen->out && !seen->served && !seen->held);
-}
-
+/* Are news left to callers? Who gets the host on takes what comes to the host's sockets, too. */
 static bool is_others(const struct tug_observed *seen) {
-    return seen->served || seen->called || seen->vain || (seen->services && seen->held);
+    return seen->served || (seen->called && seen->host_ns >= 0) || seen->vain ||
+           (seen->services && seen->held);
 }
 
 bool tug_sleep_is_quiet(const struct tug_observed *seen) {
@@ -41,8 +39,6 @@ bool tug_sleep_is_quiet(const struct tug_observed *seen) {
 
 struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen) {
     int64_t limit_ns = pace(seen);
-    if (!seen->looked && is_wanted(seen))
-        return (struct tug_sleep_plan){TUG_SLEEP_POLL, 0};
     if (seen->quiet >= TUG_FEW && tug_sleep_is_quiet(seen))
         return seen->suspended
                    ? (struct tug_sleep_plan){TUG_SLEEP_WATCH, tug_sleep_slower(TUG_FEW - 1)}
@@ -52,6 +48,10 @@ struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen) {
     else if (seen->host_ns >= 0 && !(seen->out && limit_ns < seen->host_ns))
         limit_ns = seen->host_ns;
     return (struct tug_sleep_plan){is_others(seen) ? TUG_SLEEP_TIMED : TUG_SLEEP_WATCH, limit_ns};
+}
+
+bool tug_core_is_spare(const struct tug_cores_of_thread *cores) {
+    return cores->given || (cores->ranks_to_core > 0 && cores->ranks_to_core <= 0.5);
 }
 
 enum tug_wait_how tug_wait_plan(const struct tug_waited *seen) {

@@ -99,6 +99,25 @@
  * offload thread, which may be held up there. */
 #define TUG_STUCK_NS 200000000
 
+/* Where a core is to spare for the offload thread, it stays awake for so long after it has found
+ * something. A wake takes 5 us to 60 on the machines seen so far; Listing 6 of Endo and Taura posts
+ * again within one. Not told from its neighbours. */
+#define TUG_AWAKE_NS 50000
+
+/* Meanwhile it leaves to callers what they look after, if they have looked so lately: a look takes
+ * 100 ns. */
+#define TUG_LOOK_NS 500
+
+/* It has lost the core for longer than TUG_YIELDING_NS: none is to spare for so long. */
+#define TUG_CROWDED_NS 10000000
+
+/* A caller that does not wait has the baton, and so cannot be asked to look: the thread is back
+ * after twice this, and after twice as long each time that it finds one there again, up to
+ * TUG_PASSERS times: 0.2 ms. With 0.2 ms at once every tenth read that nobody waited for took as
+ * long. */
+#define TUG_PASSING_NS ((int64_t)2500)
+#define TUG_PASSERS 6
+
 /* A waiter on a crowded node pauses and yields so often before it sleeps. A broadcast of 8 bytes to
  * four ranks on two cores took 2.7 us so, 20 with 200 pauses and no yields, 100 with 2 000 pauses.
  */
@@ -108,7 +127,6 @@
 /* ---- */
 
 enum tug_sleep_how {
-    TUG_SLEEP_POLL,  /* not at all: it takes the baton and drives */
     TUG_SLEEP_WATCH, /* until news come, where they can be watched, or it is rung */
     TUG_SLEEP_TIMED, /* until it is rung by this process: callers look for news */
     TUG_SLEEP_DEEP,  /* as WATCH, without a limit */
@@ -121,24 +139,32 @@ struct tug_sleep_plan {
 
 /* What the offload thread has seen in this beat. */
 struct tug_observed {
-    bool looked;     /* it has driven in this beat, or was not to */
-    bool served;     /* callers look for news: that lease runs */
-    bool stays;      /* a caller that looks for news says when it goes */
-    bool called;     /* callers get the host on: that lease runs */
-    unsigned steady; /* beats in a row that were served */
-    bool offered;    /* the baton was put down while commands were left */
-    bool held;       /* the baton is in somebody's hands */
-    bool out;        /* jobs, operations or notes are outstanding */
-    bool jobs;       /* jobs are outstanding: more is than services could have */
-    bool services;   /* there are peers to answer */
-    bool watched;    /* news of all of them end a sleep without a limit */
-    bool vain;       /* the lookout has often woken it for what callers had taken already */
-    int64_t host_ns; /* to the next poll of the host; < 0: none is due */
+    bool served;      /* callers look for news: that lease runs */
+    bool stays;       /* a caller that looks for news says when it goes */
+    bool called;      /* callers get the host on: that lease runs */
+    unsigned steady;  /* beats in a row that were served */
+    bool offered;     /* the baton was put down while commands were left */
+    bool held;        /* the baton is in somebody's hands */
+    unsigned passers; /* beats in a row in which that was somebody who does not wait */
+    bool out;         /* jobs, operations or notes are outstanding */
+    bool jobs;        /* jobs are outstanding: more is than services could have */
+    bool services;    /* there are peers to answer */
+    bool watched;     /* news of all that is out, and of peers, end a sleep without a limit */
+    bool vain;        /* the lookout has often woken it for what callers had taken already */
+    int64_t host_ns;  /* to the next poll of the host; < 0: none is due */
     bool told;      /* that is for services' sake alone, and news of these end a sleep, too, but for
                        what comes seldom */
     bool suspended; /* waits without a thread stand there: what nobody tells of may end them */
+    unsigned still; /* beats in a row in which nothing of what is out has moved */
     unsigned quiet; /* beats in a row with nothing to do */
 };
+
+/* Whether a core is to spare for the offload thread. */
+struct tug_cores_of_thread {
+    double ranks_to_core; /* that share the process's cores; 0: not known */
+    bool given;           /* the user has given it one */
+};
+bool tug_core_is_spare(const struct tug_cores_of_thread *cores);
 
 struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen);
 

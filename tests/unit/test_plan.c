@@ -15,19 +15,30 @@ struct sleep_case {
 /* host_ns is -1 where nothing is due, so that it stands in every row. */
 #define SEEN(...)                                                                                  \
     { .host_ns = -1, __VA_ARGS__ }
-#define LOOKED(...)                                                                                \
-    { .looked = true, .host_ns = -1, __VA_ARGS__ }
 
 static const struct sleep_case sleeps[] = {
-    /* whether to drive */
     {"nothing to do", SEEN(), {TUG_SLEEP_WATCH, TICK}},
-    {"work was left", SEEN(.offered = true), {TUG_SLEEP_POLL, 0}},
-    {"work was left, and callers look", SEEN(.offered = true, .served = true), {TUG_SLEEP_POLL, 0}},
-    {"work is deserted", SEEN(.out = true), {TUG_SLEEP_POLL, 0}},
+    /* what is out */
+    {"its news wake the thread",
+     SEEN(.out = true, .services = true, .watched = true),
+     {TUG_SLEEP_WATCH, TICK}},
+    {"they have not come for long",
+     SEEN(.out = true, .services = true, .watched = true, .still = 99),
+     {TUG_SLEEP_WATCH, 8 * TICK}},
+    {"they do not", SEEN(.out = true, .jobs = true), {TUG_SLEEP_WATCH, GLANCE}},
+    {"callers make calls, and wait for none",
+     SEEN(.out = true, .services = true, .watched = true, .called = true),
+     {TUG_SLEEP_WATCH, TICK}},
+    {"a caller has the baton that does not wait",
+     SEEN(.held = true, .services = true, .called = true, .passers = 1),
+     {TUG_SLEEP_TIMED, 2 * TUG_PASSING_NS}},
+    {"such a caller again",
+     SEEN(.held = true, .services = true, .called = true, .passers = TUG_PASSERS),
+     {TUG_SLEEP_TIMED, 64 * TUG_PASSING_NS}},
+    {"such callers for long",
+     SEEN(.held = true, .services = true, .called = true, .passers = TUG_PASSERS + 1),
+     {TUG_SLEEP_TIMED, TICK}},
     {"work of one who holds the baton", SEEN(.out = true, .held = true), {TUG_SLEEP_WATCH, TICK}},
-    {"deserted work was driven in this beat",
-     LOOKED(.out = true, .jobs = true),
-     {TUG_SLEEP_WATCH, GLANCE}},
     {"callers drive it", SEEN(.out = true, .served = true, .steady = 1), {TUG_SLEEP_TIMED, GLANCE}},
     /* how fast it comes back */
     {"a stream of operations",
@@ -71,8 +82,11 @@ static const struct sleep_case sleeps[] = {
      SEEN(.services = true, .watched = true),
      {TUG_SLEEP_WATCH, TICK}},
     {"callers look", SEEN(.services = true, .served = true, .steady = 1), {TUG_SLEEP_TIMED, TICK}},
-    {"callers are in the host",
+    {"callers make calls",
      SEEN(.services = true, .watched = true, .called = true),
+     {TUG_SLEEP_WATCH, TICK}},
+    {"callers are in the host, which is attended",
+     {.services = true, .watched = true, .called = true, .host_ns = TICK},
      {TUG_SLEEP_TIMED, TICK}},
     {"somebody has the baton", SEEN(.services = true, .held = true), {TUG_SLEEP_TIMED, TICK}},
     {"news are others'",
@@ -99,7 +113,6 @@ static const struct sleep_case sleeps[] = {
     {"quiet for long, waits without a thread stand there",
      SEEN(.quiet = TUG_FEW, .suspended = true),
      {TUG_SLEEP_WATCH, 4 * TICK}},
-    {"such waits, and work is deserted", SEEN(.out = true, .suspended = true), {TUG_SLEEP_POLL, 0}},
     {"quiet for long, peers' news wake it",
      SEEN(.quiet = TUG_FEW, .services = true, .watched = true),
      {TUG_SLEEP_DEEP, -1}},
@@ -113,7 +126,6 @@ static const struct sleep_case sleeps[] = {
     {"work that another drives",
      SEEN(.quiet = 99, .out = true, .held = true),
      {TUG_SLEEP_WATCH, TICK}},
-    {"work that was left", LOOKED(.quiet = 99, .offered = true), {TUG_SLEEP_WATCH, TICK}},
 };
 
 static void the_offload_thread_sleeps_as_planned(void **state) {
@@ -132,7 +144,7 @@ static void the_offload_thread_sleeps_as_planned(void **state) {
 static void what_is_relied_on_is_looked_after(void **state) {
     (void)state;
     for (unsigned bits = 0; bits < 1u << 12; bits++) {
-        const struct tug_observed seen = {.looked = bits & 1,
+        const struct tug_observed seen = {.passers = bits & 1,
                                           .served = bits & 2,
                                           .called = bits & 4,
                                           .offered = bits & 8,
@@ -194,6 +206,15 @@ static void a_driver_waits_as_planned(void **state) {
     assert_true(tug_wait_is_dear(TUG_YIELDING_NS + 1));
 }
 
+static void a_core_is_spare_if_ranks_leave_one_each(void **state) {
+    (void)state;
+    assert_true(tug_core_is_spare(&(struct tug_cores_of_thread){.ranks_to_core = 0.5}));
+    assert_false(tug_core_is_spare(&(struct tug_cores_of_thread){.ranks_to_core = 0.51}));
+    assert_false(tug_core_is_spare(&(struct tug_cores_of_thread){.ranks_to_core = 0}));
+    assert_true(
+        tug_core_is_spare(&(struct tug_cores_of_thread){.ranks_to_core = 4, .given = true}));
+}
+
 static void crowds_let_each_other_start_unless_that_is_dear(void **state) {
     enum { NWAITING = 4 };
     const int64_t cheap_ns = (int64_t)NWAITING * TUG_YIELDING_NS, dear_ns = 2 * cheap_ns;
@@ -231,6 +252,7 @@ static void what_does_not_tell_is_looked_at(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_core_is_spare_if_ranks_leave_one_each),
         cmocka_unit_test(a_driver_waits_as_planned),
         cmocka_unit_test(crowds_let_each_other_start_unless_that_is_dear),
         cmocka_unit_test(what_does_not_tell_is_looked_at),

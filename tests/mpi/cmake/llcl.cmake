@@ -91,6 +91,10 @@ tug_llcl_test(passive WAYS all packets mpi RANKS 2)
 tug_llcl_test(passive WAYS all RANKS 3)
 tug_llcl_test(passive WAYS all RANKS 2 NODES tcp)
 tug_llcl_test(passive WAYS packets mpi CASE thread RANKS 2 ENV TUGBOAT_PROGRESS=thread)
+tug_llcl_test(flag WAYS packets RANKS 2)
+tug_llcl_test(flag WAYS packets CASE compute RANKS 2 ARGS compute)
+tug_llcl_test(flag WAYS packets CASE thread RANKS 2 ENV TUGBOAT_PROGRESS=thread)
+tug_llcl_test(flag WAYS all CASE compute RANKS 2 NODES tcp ARGS compute)
 
 # CPU of an idle context, and of one whose peers have stopped. The host MPI can wake nobody: the library looks now
 # and then.
