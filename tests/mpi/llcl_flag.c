@@ -71,18 +71,20 @@ static double median_us(tug_context *context, const struct ll_memory *from,
     return check_median(took, READS);
 }
 
-/* Others may want the cores now and then. */
+/* Others may want the cores now and then: what is late for a reason of ours is late nearly always.
+ */
 static void read_in_time(tug_context *context, const struct ll_memory *from,
                          const struct ll_memory *to) {
-    double took[BATCHES], late[BATCHES], wake;
+    double took[BATCHES], wake;
+    int late = 0;
     for (int i = 0; i < BATCHES; i++) {
         took[i] = median_us(context, from, to, &wake);
-        late[i] = took[i] - WAKES * wake;
+        late += took[i] > MOST_US + WAKES * wake;
     }
     printf("a read %.1f us, a wake %.1f us\n", check_median(took, BATCHES), wake);
-    CHECK(check_median(late, BATCHES) < MOST_US,
-          "a read took %.1f us, and a wake %.1f: the thread did not hear of its end",
-          took[BATCHES / 2], wake);
+    CHECK(late < BATCHES - 1,
+          "a read took %.1f us, a wake %.1f: the thread did not hear of its end", took[BATCHES / 2],
+          wake);
     memset(to->base, 0x11, 8);
     LL_GOOD(ll_write(context, 1, &from->keys[1], END, to->registration, 0, 8));
 }
