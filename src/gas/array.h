@@ -12,7 +12,6 @@
  *   follow.c    pages that come without being asked to
  *   rent.c      when that is worth its cost
  *   grow.c      pages at the end come and go
- *   deferred.c  becoming the holder of the baton
  *   copies.c    the read cache
  *
  * A page moves in five steps, led by its home; the messages are LLCL calls, so every step ends when
@@ -46,7 +45,7 @@
 
 #include "base/divide.h"
 #include "base/tags.h"
-#include "gas/deferred.h"
+#include "engine/deferred.h"
 #include "gas/pages.h"
 #include "gas/rent.h"
 #include "llcl/llcl.h"

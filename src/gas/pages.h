@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #include "base/seqlock.h"
-#include "gas/deferred.h"
+#include "engine/deferred.h"
 #include "tugboat/llcl.h"
 
 #define TUG_USES_MOST 15 /* are counted */

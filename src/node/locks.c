@@ -161,6 +161,12 @@ bool tug_rwlock_take(struct tug_rwlock *lock, uint32_t ticket, bool exclusive) {
     return true;
 }
 
+bool tug_rwlock_try_exclusive(struct tug_rwlock *lock, uint32_t *ticket) {
+    *ticket = atomic_load(&lock->writers); /* acquire: as in has_come() */
+    uint32_t next = *ticket;
+    return atomic_compare_exchange_strong(&lock->next, &next, next + 1);
+}
+
 /* seq_cst, as the moves are, and the looks of both sides after it: either the look at the counter
  * sees the move, or who has moved it sees this. */
 void tug_rwlock_watch(struct tug_rwlock *lock, bool on) {

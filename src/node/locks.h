@@ -63,6 +63,11 @@ uint32_t tug_rwlock_ask(struct tug_rwlock *lock);
 /* Locks if it is the ticket's turn; once true, not again. Acquire. */
 bool tug_rwlock_take(struct tug_rwlock *lock, uint32_t ticket, bool exclusive);
 
+/* Takes a ticket and locks exclusively if nobody holds the lock or waits for it. Acquire. The
+ * holder may share it from then on: tug_rwlock_take() once more, shared; and then unlocks it
+ * shared. */
+bool tug_rwlock_try_exclusive(struct tug_rwlock *lock, uint32_t *ticket);
+
 /* From now on whoever has moved the lock tells, or (false) need not. By one thread at a time. Who
  * has switched it on tries to take its turn after that, and only then counts on being told. */
 void tug_rwlock_watch(struct tug_rwlock *lock, bool on);

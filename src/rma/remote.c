@@ -15,6 +15,7 @@
 #include "node/arena.h"
 #include "node/team.h"
 #include "rma/remote_card.h"
+#include "rma/remote_card_lock.h"
 #include "rma/remote_owed.h"
 #include "rma/spare.h"
 #include "rma/window.h"
@@ -38,6 +39,7 @@ static void domain_end(struct tug_domain *domain) {
         at = &(*at)->next;
     *at = domain->next;
     pthread_mutex_unlock(&domains_lock);
+    tug_card_locks_close(domain);
     (void)tug_context_free(&domain->context);
     free(domain);
 }
@@ -113,6 +115,7 @@ static struct tug_domain *domain_make(struct tug_team *team) {
     domain->team = team;
     domain->cards = tug_context_open_to_cards(domain->context);
     tug_remote_serve(domain);
+    tug_card_locks_open(domain);
     pthread_mutex_lock(&domains_lock);
     domain->next = domains;
     domains = domain;
@@ -379,6 +382,7 @@ bool tug_remote_serves(const struct tug_team *team) {
 /* Others may send to it when they have heard of it. Release, once more: handlers see what has been
  * made of it. */
 static void announce(struct tug_remote *remote) {
+    tug_card_locks_begin(remote);
     atomic_store_explicit(&remote->domain->windows[remote->number], remote, memory_order_release);
 }
 
@@ -471,6 +475,7 @@ void tug_remote_withdraw(struct tug_remote *remote) {
 
 void tug_remote_release(struct tug_window *window) {
     struct tug_remote *remote = window->remote;
+    tug_card_locks_end(remote);
     /* by the holder: no handler is in it any more */
     tug_engine_call(forget, remote);
     tug_engine_be_prompt(-1);

@@ -15,7 +15,8 @@
  * target's, one for all of its memory, which its engine takes once for a run of messages. It keeps
  * MPI's order by doing so only while nothing is under way to the target.
  *
- * Origins on other nodes ask the target's engine for its lock. It draws a ticket of that same lock
+ * Where every rank has a node of its own, cards take locks (remote_card_lock.h). Other origins on
+ * other nodes ask the target's engine for its lock. It draws a ticket of that same lock
  * for each when the request comes, and waits for none: who moves the lock while such tickets are
  * out tells it (TUG_MESSAGE_MOVED), and it tries again.
  *
@@ -40,6 +41,7 @@
  *   remote_combine.c  ... or, next to a target that computes, are done at once
  *                     (llcl/vector.h: or with the next flush)
  *   remote_card.c   ... or by the cards
+ *   remote_card_lock.c  locks by the cards
  *   remote_serve.c  the target: accumulates, fetching operations, locks, notices
  *   remote_attach.c dynamic windows: what is attached, and who knows of it (book.h)
  *   remote_sync.c   what epochs wait for
@@ -62,6 +64,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/deferred.h"
 #include "host/reduction.h"
 #include "llcl/llcl.h"
 #include "llcl/vector.h"
@@ -85,6 +88,11 @@ struct tug_domain {
     tug_registration *everything; /* all memory of this process, see llcl.h */
     struct tug_team *team;        /* the team that the domain was made for */
     bool cards;                   /* have atomics; the same on all */
+    bool card_locks;              /* they take locks; the same on all. See remote_card_lock.h: */
+    uint64_t *lock_words;         /* [TUG_REMOTE_WINDOWS] this rank's, by its windows' numbers */
+    tug_registration *lock_memory;
+    struct tug_key *lock_keys; /* [nranks of the team] of all */
+    struct tug_deferred_list deferred;
     struct tug_domain *next;
     struct tug_remote *_Atomic windows[TUG_REMOTE_WINDOWS]; /* by their numbers here */
 };
@@ -142,8 +150,14 @@ struct tug_remote_state {
     _Atomic bool card_met;         /* one of our atomics by its card has succeeded */
     bool card_asks;                /* it waits for the answer of a TUG_CALL_CARD; holder only */
     uint32_t card_tag;             /* that call's tag; holder only */
-    struct tug_owed owed;          /* our lock on its memory */
-    struct tug_book books[];       /* dynamic windows: TUG_BOOKS, of what the rank has attached */
+    uint8_t card_holds;            /* the lock that is held there by card, enum tug_lock_state */
+    bool card_leaves_exclusive;    /* what the unlock gives back */
+    _Atomic bool card_leaves;      /* an unlock by card is under way */
+    uint64_t card_found;           /* the lock word before it */
+    struct tug_callback card_left; /* counts its end */
+    struct tug_deferred card_tells;
+    struct tug_owed owed;    /* our lock on its memory */
+    struct tug_book books[]; /* dynamic windows: TUG_BOOKS, of what the rank has attached */
 };
 
 enum tug_books {
@@ -183,6 +197,32 @@ struct tug_card {
     uint64_t answers[TUG_CARD_BELOW];
 };
 
+/* How the lock on this rank's memory passes between the cards and its engine: remote_card_lock.h.
+ */
+enum tug_gate_state {
+    TUG_GATE_NONE, /* cards take no locks */
+    TUG_GATE_CARDS,
+    TUG_GATE_RECALLED,
+    TUG_GATE_SHARED,
+    TUG_GATE_OWNER,
+    TUG_GATE_RETURNING,
+    TUG_GATE_FAILED
+};
+
+/* Holder only. */
+struct tug_gate {
+    uint8_t state;
+    bool queued; /* QUEUED is set */
+    bool again;  /* somebody has told meanwhile that nobody holds the word */
+    /* atomics under way, or whose end is being handled: one at most, but while one's end starts the
+     * next; read by any thread */
+    _Atomic uint8_t busy;
+    uint32_t ticket; /* the cards', of the lock */
+    uint64_t found;  /* the word before the atomic */
+    struct tug_card_atomic atomic;
+    struct tug_deferred work;
+};
+
 struct tug_remote {
     struct tug_team *team; /* kept from ending by the window */
     struct tug_domain *domain;
@@ -204,6 +244,8 @@ struct tug_remote {
     unsigned char *base;
     MPI_Aint size;
     struct tug_card card;
+    bool card_locks; /* cards take locks; the same on all ranks */
+    struct tug_gate gate;
     struct tug_attachments *attachments; /* dynamic windows: what this rank has attached */
     struct tug_counter struck;  /* ranks told to forget a detached region that have done so */
     _Atomic uint64_t to_strike; /* ranks told to forget a detached region */
@@ -328,6 +370,10 @@ enum tug_remote_call {
 
 /* Makes the context call the handlers. */
 void tug_remote_serve(struct tug_domain *domain);
+
+/* Grants the lock on this rank's memory to those who wait for it by message, as far as it can be.
+ * Holder only. */
+void tug_remote_grant(struct tug_remote *remote);
 
 /* What is kept of a target. NULL: it has not been used. Any thread. */
 static inline struct tug_remote_state *tug_remote_state_of(const struct tug_remote *remote,

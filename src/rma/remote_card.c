@@ -92,8 +92,9 @@ void tug_card_asked(struct tug_remote *remote, struct tug_remote_state *sender, 
     answer(remote);
 }
 
-/* One thread of a process asks at a time: rank 0 remembers one call of each rank. */
-int tug_card_give_up(struct tug_remote *remote) {
+/* Gives the cards up. Blocks until no rank's card has an atomic under way. An error class. One
+ * thread of a process asks at a time: rank 0 remembers one call of each rank. */
+static int give_up(struct tug_remote *remote) {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     int status = 0;
     pthread_mutex_lock(&one);
@@ -208,7 +209,7 @@ bool tug_card_take(const struct tug_rma *o, struct tug_ways *ways,
     if (*error != MPI_SUCCESS)
         return true;
     if (!can || !enter(remote, c->n))
-        return (*error = tug_card_give_up(remote)) != MPI_SUCCESS;
+        return (*error = give_up(remote)) != MPI_SUCCESS;
     *error = start_all(o, ways, c);
     return true;
 }

@@ -11,9 +11,8 @@
  *
  * Any other accumulate of 8-byte integers gives the cards up, for ever: more elements, another
  * operation (a card could only retry compare-and-swap, without bound), scattered or unaligned
- * elements, a peer that the card does not reach. So does an accumulate in one message with its
- * MPI_Win_lock (remote_owed.h): that message takes half the time of a lock and a card's atomic.
- * Processors do all of them from then on. The first rank that needs that asks rank 0
+ * elements, a peer that the card does not reach. Processors do all of them from then on (but
+ * locks stay with the cards: remote_card_lock.h). The first rank that needs that asks rank 0
  * (TUG_CALL_CARD) and waits. The ranks form a tree. Each rank that is asked
  *
  *     begins no more atomics -> asks the two ranks below -> answers when its own atomics have
@@ -48,7 +47,7 @@ void tug_card_begin(struct tug_remote *remote);
 
 /* May cards still do accumulates on this type (an 8-byte integer)? */
 static inline bool tug_card_concerns(const struct tug_remote *remote, MPI_Datatype type) {
-    /* acquire: pairs with the release in tug_card_give_up(), behind which packets may be sent */
+    /* acquire: pairs with the release in give_up(), behind which packets may be sent */
     return __builtin_expect(atomic_load_explicit(&remote->card.state, memory_order_acquire) !=
                                 TUG_CARD_GONE,
                             0) &&
@@ -60,9 +59,6 @@ static inline bool tug_card_concerns(const struct tug_remote *remote, MPI_Dataty
  * are given up. */
 bool tug_card_take(const struct tug_rma *o, struct tug_ways *ways,
                    const struct tug_remote_combination *c, int *error);
-
-/* Gives the cards up. Blocks until no rank's card has an atomic under way. An error class. */
-int tug_card_give_up(struct tug_remote *remote);
 
 /* tug_card_take(), if the type concerns the cards; else false. */
 static inline bool tug_card_combine(const struct tug_rma *o, MPI_Datatype type,

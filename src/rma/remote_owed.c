@@ -10,6 +10,7 @@
 #include "host/reduction.h"
 #include "rma/operand.h"
 #include "rma/remote_card.h"
+#include "rma/remote_card_lock.h"
 #include "rma/remote_ways.h"
 
 #define RECORDS_MOST (TUG_AM_MAX_PAYLOAD / sizeof(struct tug_remote_head))
@@ -129,15 +130,23 @@ static int call(struct tug_remote *remote, int rank, enum tug_lock_state kind, b
 }
 
 int tug_owed_ask(struct tug_remote *remote, int rank, enum tug_lock_state kind) {
-    return call(remote, rank, kind, false, NULL);
+    bool held = false;
+    const int error = remote->card_locks ? tug_card_lock(remote, rank, kind, &held) : MPI_SUCCESS;
+    return error != MPI_SUCCESS || held ? error : call(remote, rank, kind, false, NULL);
 }
 
-/* Under the state's mutex. */
+/* By card, if nothing waits? */
+static bool is_for_card(const struct tug_remote_state *state) {
+    return state->owed.remote->card_locks && state->owed.operations == NULL;
+}
+
+/* ends: the call unlocks, too. Under the state's mutex. */
 static int pay(struct tug_remote_state *state, bool ends) {
     struct tug_remote *remote = state->owed.remote;
     struct tug_owed_operations *operations = state->owed.operations;
-    const int error =
-        call(remote, (int)(state->target - remote->targets), state->owed.kind, ends, operations);
+    const int rank = (int)(state->target - remote->targets);
+    const int error = is_for_card(state) ? tug_owed_ask(remote, rank, state->owed.kind)
+                                         : call(remote, rank, state->owed.kind, ends, operations);
     state->owed.operations = NULL;
     give_operations(operations);
     if (error == MPI_SUCCESS || ends) {
@@ -149,10 +158,8 @@ static int pay(struct tug_remote_state *state, bool ends) {
 
 /* ---- the epoch ---- */
 
-void tug_owed_begin(struct tug_remote *remote, struct tug_remote_state *state,
-                    enum tug_lock_state kind) {
+void tug_owed_begin(struct tug_remote_state *state, enum tug_lock_state kind) {
     pthread_mutex_lock(&state->owed.mutex);
-    state->owed.remote = remote;
     state->owed.owner = &myself;
     state->owed.kind = kind;
     atomic_fetch_and(&state->contact, (uint8_t)~TUG_CONTACT_SETTLED);
@@ -178,8 +185,10 @@ int tug_owed_flush(struct tug_remote_state *state) {
 
 int tug_owed_end(struct tug_remote_state *state, bool *taken) {
     pthread_mutex_lock(&state->owed.mutex);
+    const bool taken_now = state->owed.kind != TUG_LOCK_NONE && is_for_card(state);
     *taken = state->owed.kind == TUG_LOCK_NONE;
     const int error = *taken ? MPI_SUCCESS : pay(state, true);
+    *taken |= taken_now && error == MPI_SUCCESS;
     pthread_mutex_unlock(&state->owed.mutex);
     return error;
 }
@@ -250,11 +259,17 @@ static bool add(struct tug_owed_operations *operations, const struct record *rec
     return true;
 }
 
+/* The card takes the lock, and does the operation. */
+static bool is_cards(const struct tug_remote_state *state, const struct record *record) {
+    return record->what < TUG_OWED_ACCUMULATE ? is_for_card(state)
+                                              : tug_card_concerns(state->owed.remote, record->type);
+}
+
 static bool add_to(struct tug_remote_state *state, const struct record *record,
                    const struct tug_remote_head *head) {
     bool added = false;
     pthread_mutex_lock(&state->owed.mutex);
-    if (state->owed.kind != TUG_LOCK_NONE) {
+    if (state->owed.kind != TUG_LOCK_NONE && !is_cards(state, record)) {
         if (state->owed.operations == NULL)
             state->owed.operations = take_operations();
         added = state->owed.operations != NULL && add(state->owed.operations, record, head);
@@ -282,10 +297,7 @@ static bool owe(const struct tug_rma *o, const struct record *record) {
     struct tug_remote *remote = o->window->remote;
     struct tug_remote_state *state = tug_remote_state_of(remote, o->target);
     if (state == NULL || operands > TUG_AM_MAX_PAYLOAD ||
-        (atomic_load(&state->contact) & TUG_CONTACT_SETTLED) ||
-        !locate(o, record->reach, &offset) ||
-        (record->what >= TUG_OWED_ACCUMULATE && tug_card_concerns(remote, record->type) &&
-         tug_card_give_up(remote) != MPI_SUCCESS))
+        (atomic_load(&state->contact) & TUG_CONTACT_SETTLED) || !locate(o, record->reach, &offset))
         return false;
     struct tug_remote_head head = {.window = (uint16_t)operands,
                                    .what = (uint8_t)record->what,

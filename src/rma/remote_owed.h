@@ -15,6 +15,9 @@
  * derived datatype, or is wrong (the call then returns the error).
  * An epoch without operations takes and leaves the lock in its unlock.
  *
+ * Where cards take locks (remote_card_lock.h) they do so as soon as the lock is needed, for an
+ * operation of a card or the unlock. Only accumulates that no card does begin to wait.
+ *
  * Locks are taken in the order in which a thread asks for them, and before it gives another back:
  * each thread owes one at most, and takes it first, of whatever windows of ours. So ranks that lock
  * several targets in the same order never wait in a circle, and what they do there nobody sees half
@@ -53,12 +56,11 @@ static inline size_t tug_owed_padded(size_t bytes) {
     return (bytes + 7) / 8 * 8;
 }
 
-/* Asks for a lock and waits until it is granted. An error class. */
+/* Takes a lock, by card or by asking, and waits until it is held. An error class. */
 int tug_owed_ask(struct tug_remote *remote, int rank, enum tug_lock_state kind);
 
 /* From now on this thread owes a lock, at a target that has been met. */
-void tug_owed_begin(struct tug_remote *remote, struct tug_remote_state *state,
-                    enum tug_lock_state kind);
+void tug_owed_begin(struct tug_remote_state *state, enum tug_lock_state kind);
 
 /* Takes the lock, if it is owed, with what waits. An error class: then it is not held. */
 int tug_owed_take(struct tug_remote_state *state);

@@ -15,6 +15,7 @@
 #include "host/reduction.h"
 #include "llcl/llcl.h"
 #include "rma/remote_card.h"
+#include "rma/remote_card_lock.h"
 #include "rma/remote_owed.h"
 
 #define ANSWER_MOST TUG_AM_MAX_PAYLOAD
@@ -402,17 +403,30 @@ static void hold(struct tug_remote *remote, struct tug_remote_state *sender,
     tug_answer(remote->domain->context, caller, &answer.data, good ? answer.bytes : 0);
 }
 
-static void grant(struct tug_remote *remote) {
-    while (remote->lock_first != NULL) {
-        struct tug_remote_state *sender = remote->lock_first;
+static void refuse(struct tug_remote *remote, struct tug_remote_state *sender) {
+    sender->entry.holds = TUG_LOCK_NONE;
+    tug_answer(remote->domain->context,
+               (struct tug_caller){sender->target->process, sender->entry.tag}, NULL, 0);
+}
+
+void tug_remote_grant(struct tug_remote *remote) {
+    const bool failed = remote->gate.state == TUG_GATE_FAILED;
+    struct tug_remote_state *sender;
+    while ((sender = remote->lock_first) != NULL && (failed || take(remote, &sender->entry))) {
         unsigned char *records = sender->entry.records;
-        if (!take(remote, &sender->entry))
-            return;
         remote->lock_first = sender->entry.next;
         sender->entry.records = NULL;
-        hold(remote, sender, records);
+        if (failed)
+            refuse(remote, sender);
+        else
+            hold(remote, sender, records);
         free(records);
     }
+    if (remote->lock_first != NULL) {
+        tug_card_recall(remote);
+        return;
+    }
+    tug_card_return(remote);
     if (tug_rwlock_is_watched(remote->lock))
         tug_rwlock_watch(remote->lock, false);
 }
@@ -437,8 +451,10 @@ static void on_moved(tug_context *context, int source, const void *payload, size
     (void)context;
     if (!read_head(domain, payload, bytes, &request) || !is_sender(&request, source))
         complain(source);
-    else
-        grant(request.remote);
+    else {
+        tug_card_moved(request.remote);
+        tug_remote_grant(request.remote);
+    }
 }
 
 static void on_lock(tug_context *context, struct tug_caller caller, const void *payload,
@@ -462,7 +478,8 @@ static void on_lock(tug_context *context, struct tug_caller caller, const void *
                                             .wants = wants,
                                             .ends = request.head.op,
                                             .bytes = (uint16_t)request.bytes};
-    if (wants == TUG_LOCK_GROUP && tug_rwlock_join(remote->lock)) {
+    if (wants == TUG_LOCK_GROUP && sender->target != &remote->targets[remote->rank] &&
+        tug_rwlock_join(remote->lock)) {
         hold(remote, sender, request.data);
         return;
     }
@@ -471,7 +488,7 @@ static void on_lock(tug_context *context, struct tug_caller caller, const void *
         hold(remote, sender, request.data);
     else
         await_turn(remote, sender, request.data);
-    grant(remote);
+    tug_remote_grant(remote);
 }
 
 static void on_unlock(tug_context *context, int source, const void *payload, size_t bytes,
@@ -487,7 +504,7 @@ static void on_unlock(tug_context *context, int source, const void *payload, siz
     }
     tug_remote_drop_lock(request.remote->lock, sender->entry.holds);
     sender->entry.holds = TUG_LOCK_NONE;
-    grant(request.remote);
+    tug_remote_grant(request.remote);
 }
 
 /* ---- cards ---- */

@@ -10,6 +10,7 @@
 #include "node/team.h"
 #include "rma/epoch.h"
 #include "rma/remote.h"
+#include "rma/remote_card_lock.h"
 #include "rma/remote_owed.h"
 #include "rma/window.h"
 
@@ -23,13 +24,14 @@ static struct tug_remote_head head_of(const struct tug_remote *remote, int rank,
                                     .type = (uint32_t)remote->rank};
 }
 
-static struct tug_remote_state *make_state(const struct tug_remote *remote, int rank) {
+static struct tug_remote_state *make_state(struct tug_remote *remote, int rank) {
     const struct tug_remote_target *target = &remote->targets[rank];
     const size_t nbooks = remote->attachments != NULL ? TUG_BOOKS : 0;
     struct tug_remote_state *state = calloc(1, sizeof(*state) + nbooks * sizeof(struct tug_book));
     if (state == NULL)
         return NULL;
     state->target = target;
+    state->owed.remote = remote;
     tug_peer_begin(&state->peer, remote->domain->context, (uint32_t)target->process);
     pthread_mutex_init(&state->owed.mutex, NULL);
     if (nbooks > 0 && target->near)
@@ -476,8 +478,10 @@ static int test_exposure(struct tug_window *window, const int *ranks, int n, int
 
 /* ---- locks ---- */
 
-/* The lock on the memory of a rank of this node; NULL: of another, whose engine is asked. */
+/* The lock on the memory of a rank of this node; NULL: of another, or the cards take it. */
 static struct tug_rwlock *near_lock(const struct tug_remote *remote, int rank) {
+    if (remote->card_locks)
+        return NULL;
     if (rank == remote->rank)
         return remote->lock;
     return remote->targets[rank].near ? &tug_remote_control(remote, rank)->lock : NULL;
@@ -517,7 +521,11 @@ static int take_lock(struct tug_remote *remote, int rank, enum tug_lock_state ki
 static void leave_lock(struct tug_remote *remote, int rank, enum tug_lock_state kind) {
     struct tug_rwlock *near = near_lock(remote, rank);
     if (near == NULL) {
-        (void)tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
+        struct tug_remote_state *state = tug_remote_state_of(remote, rank);
+        if (tug_card_holds(state))
+            tug_card_unlock(remote, state);
+        else
+            (void)tug_remote_tell(remote, rank, TUG_MESSAGE_UNLOCK, 0, 0);
         return;
     }
     tug_remote_drop_lock(near, kind);
@@ -531,18 +539,18 @@ static enum tug_lock_state kind_of(bool exclusive) {
 static int lock(struct tug_window *window, int rank, bool exclusive) {
     struct tug_remote *remote = window->remote;
     struct tug_remote_state *state = tug_remote_meet(remote, rank); /* who unlocks counts on it */
-    struct tug_rwlock *near = near_lock(remote, rank);
+    int error = MPI_SUCCESS;
     if (state == NULL)
         return MPI_ERR_NO_MEM;
-    if (near == NULL)
-        tug_owed_begin(remote, state, kind_of(exclusive));
+    if (rank == remote->rank || remote->targets[rank].near) /* loads and stores count on it */
+        error = take_lock(remote, rank, kind_of(exclusive));
     else
-        take_near(remote, rank, near, kind_of(exclusive));
+        tug_owed_begin(state, kind_of(exclusive));
     /* who locks its own memory in a loop must hear of others who want to, on other nodes or by
      * packets that nobody else gets on */
     if (rank == remote->rank && (remote->domain->team->nnodes > 1 || tug_engine_wants_help()))
         tug_engine_poll();
-    return MPI_SUCCESS;
+    return error;
 }
 
 static bool is_answered(void *argument) {

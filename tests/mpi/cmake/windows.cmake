@@ -96,6 +96,11 @@ tug_mpi_test(rma_lock_storm RANKS 2 3 4 NODES emulated WAYS tug)
 tug_mpi_test(rma_lock_storm.crowd ARGS 6 RANKS 4 WAYS tug packet)
 tug_mpi_test(rma_lock_storm RANKS 2 WAYS off)
 
+tug_mpi_test(rma_lock_turns WAYS host tug packet)
+tug_mpi_test(rma_lock_turns RANKS 2 3 4 NODES emulated WAYS host tug)
+tug_mpi_test(rma_lock_turns RANKS 3 4 NODES two WAYS tug)
+tug_mpi_test(rma_lock_turns RANKS 2 WAYS off)
+
 # Operations that go to another node with the lock.
 tug_mpi_test(rma_lock_epochs WAYS host tug packet)
 tug_mpi_test(rma_lock_epochs RANKS 2 3 4 NODES emulated WAYS host tug)

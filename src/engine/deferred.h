@@ -7,8 +7,8 @@
  *
  * Threading: post from any thread, the rest by the holder.
  */
-#ifndef TUG_GAS_DEFERRED_H
-#define TUG_GAS_DEFERRED_H
+#ifndef TUG_ENGINE_DEFERRED_H
+#define TUG_ENGINE_DEFERRED_H
 
 #include "engine/engine.h"
 

@@ -1,4 +1,4 @@
-#include "gas/deferred.h"
+#include "engine/deferred.h"
 
 #include <stddef.h>
 
