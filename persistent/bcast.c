@@ -8,6 +8,7 @@
 #include "node/arena.h"
 #include "persistent/candidates.h"
 #include "persistent/collective_private.h"
+#include "persistent/copy.h"
 #include "schedule/bcast.h"
 #include "tugboat/tugboat.h"
 
@@ -34,8 +35,11 @@ static bool may_be_lent(const struct collective *c) {
 static void use_staging(struct collective *c) {
     bool staged = c->staging.type != MPI_DATATYPE_NULL;
     tug_collective_bytes(c, TUG_AREA_OUTPUT, c->staging.bytes, 1);
-    for (uint32_t i = 0; i < c->nways; i++)
+    for (uint32_t i = 0; i < c->nways; i++) {
         c->ways[i].staging = staged ? &c->staging : NULL;
+        /* what is staged is unpacked at once: it had better be in the cache */
+        c->ways[i].streams = !staged && c->bytes >= tug_copy_cache_share(c->team->node_size);
+    }
 }
 
 /* Compiles what the candidate does. */

@@ -9,6 +9,7 @@
 #include "host/host.h"
 #include "host/polite.h"
 #include "persistent/channel.h"
+#include "persistent/copy.h"
 #include "persistent/far.h"
 #include "persistent/interpreter.h"
 #include "schedule/bcast.h"
@@ -100,6 +101,7 @@ static int open_interpreter(const struct calibration *c, const struct rehearsal 
     interpreter->team = c->team;
     tug_interpreter_bind(interpreter, c->channel, true);
     interpreter->areas = areas;
+    interpreter->streams = rehearsal->bytes >= tug_copy_cache_share(c->team->node_size);
     int error =
         tug_compile_bcast(&interpreter->schedule, &c->node, &plan, (uint32_t)c->team->node_rank);
     return error ? error : tug_interpreter_init(interpreter);

@@ -10,6 +10,7 @@
 #include "persistent/candidates.h"
 #include "persistent/collective_private.h"
 #include "persistent/collectives.h"
+#include "persistent/copy.h"
 #include "persistent/far.h"
 #include "persistent/rival.h"
 #include "tugboat/tugboat.h"
@@ -226,6 +227,7 @@ static bool is_in_device(const struct collective *c) {
 /* All but the schedules is the same for both ways of a collective. */
 static int init_ways(struct collective *c) {
     int error = 0;
+    c->ways->streams = c->bytes >= tug_copy_cache_share(c->team->node_size);
     for (uint32_t i = c->nways; i-- > 0 && !error;) {
         const struct tug_schedule schedule = c->ways[i].schedule;
         c->ways[i] = c->ways[0];

@@ -298,7 +298,8 @@ void tug_blocks_lend(struct collective *c, const struct tug_ballot *ballot) {
     struct tug_interpreter *way = &c->ways[1];
     struct tug_exchange_plan plan = c->exchange;
     if (may_lend(c) && ballot->plain && ballot->near_bytes >= LENT_LEAST) {
-        *way = (struct tug_interpreter){.team = c->team, .areas = c->areas, .near_most = SIZE_MAX};
+        *way = (struct tug_interpreter){
+            .team = c->team, .areas = c->areas, .near_most = SIZE_MAX, .streams = c->ways->streams};
         plan.lends = true;
         if (c->candidates == NULL)
             c->candidates = tug_candidates_one(c->team, c->bytes);

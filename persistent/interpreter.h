@@ -77,6 +77,7 @@ struct tug_interpreter {
     struct tug_staging *staging;          /* OUTPUT is its bytes; NULL: OUTPUT is the program's */
     const struct tug_far_memory *registered; /* [areas] for messages to and from other nodes; NULL:
                                                 none is */
+    bool streams;                            /* reads of channels go past the caches (copy.h) */
     MPI_Op op;                               /* of reductions, on elements of OUTPUT */
     tug_reduction reduction;                 /* what does `op`; NULL: the host does */
     MPI_Datatype op_type;                    /* the host hands it to the program's function */

@@ -98,6 +98,7 @@ static bool receive_near(struct tug_interpreter *self, struct tug_queue_state *s
     if (is_lent(d) && !rendezvous->refused) {
         struct tug_partner writer = partner_of(self, peer, bytes);
         writer.view = tug_piece_from(piece); /* NULL: it is not mapped here */
+        writer.view_streams = self->streams;
         return tug_rendezvous_take(ring, rendezvous, tug_piece_to(piece), bytes, &writer);
     }
     if (!tug_pair_take(ring, self->channel->has.pair_bytes,

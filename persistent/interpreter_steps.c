@@ -4,6 +4,7 @@
 #include "base/copy.h"
 #include "host/host.h"
 #include "node/cma.h"
+#include "persistent/copy.h"
 #include "persistent/interpreter_private.h"
 #include "tugboat/tugboat.h"
 
@@ -141,6 +142,8 @@ static bool copy(struct tug_interpreter *self, const struct tug_descriptor *d,
             return reach(self, d, d->to_area, piece->to_at, tug_piece_from(piece), bytes, done);
         if (tug_piece_from(piece) == tug_piece_to(piece))
             ; /* a block of an allgather whose blocking call is in place */
+        else if (self->streams)
+            tug_copy_streaming(tug_piece_to(piece), tug_piece_from(piece), bytes);
         else
             tug_copy(tug_piece_to(piece), tug_piece_from(piece), bytes);
         return true;
@@ -190,6 +193,8 @@ void tug_interpreter_take(struct tug_interpreter *self, const struct tug_descrip
                           const struct tug_piece *piece, const unsigned char *data, size_t bytes) {
     if (d->kind == TUG_GATHER_REDUCE || d->kind == TUG_GATHER_FOLD)
         reduce(self, piece, data, d->kind == TUG_GATHER_FOLD);
+    else if (d->kind == TUG_COLLECT && self->streams && bytes > TUG_SLOT_INLINE)
+        tug_copy_streaming(tug_piece_to(piece), data, bytes);
     else if (d->kind == TUG_COLLECT)
         tug_copy(tug_piece_to(piece), data, bytes);
 }

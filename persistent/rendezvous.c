@@ -11,6 +11,7 @@
 
 #include "base/copy.h"
 #include "node/cma.h"
+#include "persistent/copy.h"
 #include "persistent/pair.h"
 
 /* Short pieces let both ends take part in short messages; a call of attach costs as much as copying
@@ -141,7 +142,10 @@ static bool copy(const struct tug_segment_ring *ring, unsigned char *message, st
                  const struct tug_partner *writer) {
     uint64_t address;
     if (writer->view != NULL) {
-        tug_copy(message + piece.at, writer->view + piece.at, piece.bytes);
+        if (writer->view_streams)
+            tug_copy_streaming(message + piece.at, writer->view + piece.at, piece.bytes);
+        else
+            tug_copy(message + piece.at, writer->view + piece.at, piece.bytes);
         return true;
     }
     memcpy(&address, ring->heads[ring->position % TUG_SEGMENT_SLOTS].data, sizeof(address));

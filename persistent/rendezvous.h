@@ -37,6 +37,7 @@ struct tug_partner {
     pid_t pid; /* 0: attach does not reach it */
     struct tug_bell *bell;
     const unsigned char *view; /* the message, where the reader has it mapped; or NULL */
+    bool view_streams;         /* the reader copies from the view past the caches (copy.h) */
     bool reader_alone;         /* the reader copies all pieces */
     bool wakes;                /* the reader wakes the writer, so that it helps */
 };

@@ -148,8 +148,10 @@ static void mapped(void **state) {
     open_ends(&ends);
     ends.to_writer.pid = 0;
     ends.to_writer.view = sent;
-    for (int i = 0; i < 50; i++)
+    for (int i = 0; i < 50; i++) {
+        ends.to_writer.view_streams = i % 2;
         pass(&ends, 200000, 8);
+    }
     free(ends.memory);
 }
 
