@@ -525,24 +525,14 @@ static enum tug_trace_why ended_by(const struct tug_engine *engine, bool slept) 
 
 /* More threads wait than there are cores, and what they wait for comes through sockets: those that
  * are about to start an operation do so first, and one packet takes them all. Who keeps the core
- * instead sends a packet for each of its own, until its time slice ends. The count is that of all
- * threads, of which one may be lost. False: this is no such wait. */
-static bool let_others_start(struct tug_engine *engine) {
+ * instead sends a packet for each of its own, until its time slice ends. False: this is no such
+ * wait. */
+static bool let_others_start(const struct tug_engine *engine) {
     if (!engine->may_drive || !tug_engine_oversubscribed(engine) ||
         !tug_lookout_useful(&engine->driver.lookout))
         return false;
-    const uint32_t dear = atomic_load_explicit(&engine->dear_starts, memory_order_relaxed);
-    int64_t took_ns = -1;
-    if (tug_wait_lets_start(dear)) {
-        const uint64_t start = tug_clock_ns();
-        sched_yield();
-        took_ns = (int64_t)(tug_clock_ns() - start);
-    }
-    const uint32_t nwaiting = atomic_load_explicit(&engine->waiting, memory_order_relaxed);
-    const uint32_t next = tug_wait_dear_starts(dear, took_ns, nwaiting);
-    if (next != dear)
-        atomic_store_explicit(&engine->dear_starts, next, memory_order_relaxed);
-    return took_ns >= 0;
+    sched_yield();
+    return true;
 }
 
 /* One who does not drive has little to do awake. It pauses and yields for as long as a driver

@@ -66,16 +66,6 @@ bool tug_wait_is_dear(int64_t yield_ns) {
     return yield_ns > TUG_YIELDING_NS;
 }
 
-bool tug_wait_lets_start(uint32_t dear) {
-    return dear <= TUG_FEW * TUG_HABIT;
-}
-
-uint32_t tug_wait_dear_starts(uint32_t dear, int64_t took_ns, uint32_t nwaiting) {
-    if (took_ns < 0 || nwaiting == 0 || !tug_wait_is_dear(took_ns / nwaiting))
-        return dear > 0 ? dear - 1 : 0;
-    return dear + TUG_HABIT <= TUG_FEW * TUG_HABIT ? dear + TUG_HABIT : TUG_DEAR_WAITS;
-}
-
 int64_t tug_wait_limit(bool told, bool seldom, int64_t limit_ns) {
     const int64_t most_ns = !told ? TUG_GLANCE_NS : seldom ? seldom_ns : -1;
     return most_ns < 0 || (limit_ns >= 0 && limit_ns < most_ns) ? limit_ns : most_ns;

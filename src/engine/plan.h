@@ -191,17 +191,6 @@ enum tug_wait_how tug_wait_plan(const struct tug_waited *seen);
 /* Has a yield that took so long given the core to one who computes? */
 bool tug_wait_is_dear(int64_t yield_ns);
 
-/* Threads that outnumber the cores let each other start their operations before they wait. A yield
- * for that which takes long for each of them has given the core to a thread that computes. After a
- * few of these among a hundred they do without for TUG_DEAR_WAITS waits. One alone says little:
- * some of the others may just have been looking for their own answers until their time slice ended.
- * dear: TUG_HABIT for each such yield, less one for each other; above a few times that, waits to
- * come without. */
-bool tug_wait_lets_start(uint32_t dear);
-
-/* What `dear` is after that wait. took_ns: the yield's time, < 0: there was none. */
-uint32_t tug_wait_dear_starts(uint32_t dear, int64_t took_ns, uint32_t nwaiting);
-
 /* How long it sleeps at most, where it would sleep limit_ns (< 0: without a limit). told: whatever
  * it looks after wakes it; seldom: but for what comes seldom. */
 int64_t tug_wait_limit(bool told, bool seldom, int64_t limit_ns);

@@ -215,27 +215,6 @@ static void a_core_is_spare_if_ranks_leave_one_each(void **state) {
         tug_core_is_spare(&(struct tug_cores_of_thread){.ranks_to_core = 4, .given = true}));
 }
 
-static void crowds_let_each_other_start_unless_that_is_dear(void **state) {
-    enum { NWAITING = 4 };
-    const int64_t cheap_ns = (int64_t)NWAITING * TUG_YIELDING_NS, dear_ns = 2 * cheap_ns;
-    uint32_t dear = 0;
-    (void)state;
-    for (unsigned i = 0; i < TUG_FEW; i++) {
-        assert_true(tug_wait_lets_start(dear));
-        dear = tug_wait_dear_starts(dear, dear_ns, NWAITING);
-    }
-    assert_int_equal(tug_wait_dear_starts(dear, cheap_ns, NWAITING), dear - 1);
-    dear = tug_wait_dear_starts(dear, dear_ns, NWAITING);
-    unsigned nwithout = 0;
-    for (; !tug_wait_lets_start(dear); nwithout++)
-        dear = tug_wait_dear_starts(dear, -1, NWAITING);
-    assert_int_equal(nwithout, TUG_DEAR_WAITS - TUG_FEW * TUG_HABIT);
-    /* a single one ends it again */
-    assert_false(tug_wait_lets_start(tug_wait_dear_starts(dear, dear_ns, NWAITING)));
-    assert_int_equal(tug_wait_dear_starts(0, dear_ns, 0), 0);
-    assert_int_equal(tug_wait_dear_starts(0, -1, NWAITING), 0);
-}
-
 static void what_does_not_tell_is_looked_at(void **state) {
     (void)state;
     assert_int_equal(tug_wait_limit(true, false, -1), -1);
@@ -254,7 +233,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_core_is_spare_if_ranks_leave_one_each),
         cmocka_unit_test(a_driver_waits_as_planned),
-        cmocka_unit_test(crowds_let_each_other_start_unless_that_is_dear),
         cmocka_unit_test(what_does_not_tell_is_looked_at),
         cmocka_unit_test(the_offload_thread_sleeps_as_planned),
         cmocka_unit_test(what_is_relied_on_is_looked_after),
