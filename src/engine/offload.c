@@ -145,7 +145,8 @@ void tug_offload_round(struct tug_engine *engine, bool *moved) {
 struct beat {
     struct tug_observed seen;
     struct tug_attention attention;
-    bool served;            /* peers have been answered since the last sleep */
+    bool moved;             /* something has moved since the thread looked on */
+    bool served;            /* peers have been answered since then */
     uint64_t crowded_until; /* no core is to spare before this (CLOCK_MONOTONIC, ns) */
 };
 
@@ -184,6 +185,7 @@ static bool settle(struct tug_engine *engine, struct beat *beat, struct tug_prep
     engine->told = 0;
     seen->watched = tug_sleeper_watch(engine, &engine->offload, prepared);
     tug_offload_round(engine, &moved);
+    beat->moved |= moved;
     beat->served |= moved && !seen->out;
     seen->still = moved ? 0 : seen->still + 1;
     return !moved;
@@ -229,15 +231,28 @@ static bool is_left_alone(struct tug_engine *engine, uint64_t now) {
             (atomic_load(&engine->outstanding) > 0 || tug_notes_waiting() || tug_engine_serves()));
 }
 
-/* Polls as long as something is out, and for a while after that. False: another thread has had the
- * core for long, so none is to spare. */
-static bool stay_awake(struct tug_engine *engine) {
+/* What no round does: polls the host, and looks whether waits without a thread have ended. */
+static void do_each_beat(struct tug_engine *engine, struct beat *beat) {
+    tug_attend(engine, &beat->attention, &beat->seen);
+    tug_suspend_stir(true);
+}
+
+/* Polls as long as something is out, and for a while after something has moved. False: another
+ * thread has had the core for long, so none is to spare. */
+static bool stay_awake(struct tug_engine *engine, struct beat *beat) {
     const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_OFFLOAD_AWAKE);
-    uint64_t before, now = tug_clock_ns(), until = now + TUG_AWAKE_NS;
+    uint64_t before, now = tug_clock_ns(), until = now + (beat->moved ? TUG_AWAKE_NS : 0);
+    uint64_t beat_ns = now;
+    beat->attention.watched = beat->attention.news = false; /* they are of the last sleep */
     do {
         bool moved = false;
         if (is_left_alone(engine, now) && tug_baton_take(&engine->ring))
             tug_offload_round(engine, &moved);
+        if (now - beat_ns > TUG_TICK_NS) {
+            observe(engine, &beat->seen);
+            do_each_beat(engine, beat);
+            beat_ns = now;
+        }
         sched_yield();
         before = now;
         now = tug_clock_ns();
@@ -245,6 +260,7 @@ static bool stay_awake(struct tug_engine *engine) {
             until = now + TUG_AWAKE_NS;
     } while (now < until && now - before <= TUG_YIELDING_NS && !atomic_load(&engine->stopping));
     tug_trace_end(TUG_TRACE_OFFLOAD_AWAKE, TUG_TRACE_BY_UNSAID, begin_ns);
+    beat->moved = false;
     return now - before <= TUG_YIELDING_NS;
 }
 
@@ -252,7 +268,7 @@ static bool stay_awake(struct tug_engine *engine) {
 static void look_on(struct tug_engine *engine, struct beat *beat) {
     if (!has_own_core(engine, beat))
         linger_for_peers(engine, beat);
-    else if (!stay_awake(engine))
+    else if (!stay_awake(engine, beat))
         beat->crowded_until = tug_clock_ns() + TUG_CROWDED_NS;
 }
 
@@ -283,6 +299,7 @@ static void answer_at_once(struct tug_engine *engine, struct beat *beat) {
         const bool out = atomic_load(&engine->outstanding) > 0;
         bool moved;
         tug_offload_round(engine, &moved);
+        beat->moved = moved;
         beat->served = moved && !out;
     }
 }
@@ -344,8 +361,7 @@ static void *offload_main(void *argument) {
     tug_bell_ring(&engine->waiters.others, false);
     tug_membarrier_register(); /* here, where nobody waits for it */
     while (!atomic_load(&engine->stopping)) {
-        tug_attend(engine, &beat.attention, &beat.seen);
-        tug_suspend_stir(true);
+        do_each_beat(engine, &beat);
         sleep_a_beat(engine, &beat);
     }
     return NULL;
