@@ -59,13 +59,13 @@ static inline void tug_baton_offer(struct tug_ring *ring) {
     atomic_fetch_or(&ring->state, TUG_BATON_OFFER);
 }
 
-/* Announces that the holder is going to sleep. False when commands have come (or, with
- * yield_to_waiters, when somebody waits): it must not. Holder only. */
-static inline bool tug_baton_sleep(struct tug_ring *ring, bool yield_to_waiters) {
+/* Announces that the holder is going to sleep. False when commands have come: it must not. Holder
+ * only. */
+static inline bool tug_baton_sleep(struct tug_ring *ring) {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     uint64_t state = atomic_load_explicit(&ring->state, memory_order_relaxed);
     do {
-        if (state >> TUG_TAIL_SHIFT != head || (yield_to_waiters && (state & TUG_BATON_WAIT)))
+        if (state >> TUG_TAIL_SHIFT != head)
             return false;
     } while (!atomic_compare_exchange_weak(&ring->state, &state, state | TUG_BATON_SLEEP));
     return true;

@@ -124,8 +124,8 @@ bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
     return false;
 }
 
-bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*done)(void *),
-                      void *argument, int64_t limit_ns) {
+bool tug_driver_sleep(struct tug_engine *engine, bool (*done)(void *), void *argument,
+                      int64_t limit_ns) {
     /* before SLEEP is set: who clears it reads where to ring */
     struct tug_prepared prepared = tug_sleeper_prepare(&engine->driver, NULL, false);
     bool watched = tug_sleeper_watch(engine, &engine->driver, &prepared);
@@ -136,9 +136,9 @@ bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*d
         return true;
     if (engine->untold)
         engine->untold = !tug_waiters_wake(&engine->waiters, false);
-    if (done != NULL && done(argument))
+    if (done(argument))
         return false;
-    if (!tug_baton_sleep(&engine->ring, yield_to_waiters)) {
+    if (!tug_baton_sleep(&engine->ring)) {
         /* a producer that is long in mid-fill wants this core; to yield at once would give it to
          * one who computes */
         if (++engine->sleepless % TUG_HABIT == 0)

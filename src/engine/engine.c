@@ -508,7 +508,7 @@ static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug
         else if (step_aside(engine, backoff))
             return false;
         else if (!look_again(engine, backoff) &&
-                 tug_driver_sleep(engine, false, wait->done, wait->argument, wait->nap_ns))
+                 tug_driver_sleep(engine, wait->done, wait->argument, wait->nap_ns))
             tug_backoff_reset(backoff);
     }
     end_looking(engine);

@@ -3,8 +3,8 @@
  * Where a core is to spare for it, it stays awake: it polls as long as something is out, and for a
  * moment after that, but leaves what callers look after to them. Elsewhere it sleeps at the bell or
  * the descriptors of the services and jobs, whose news wake it; it does what they bring and sleeps
- * again. A beat is for the rest: what no news tell of, callers that were relied on and have gone,
- * and the host MPI, which it polls while something is attended. With nothing of that it sleeps
+ * again. Beats cover the rest: events that ring no bell, callers that have stopped looking, and the
+ * host MPI, which it polls while something is attended. With nothing of that it sleeps
  * without a timer (deep), or in the lookout with one of a second: an idle process costs no CPU.
  */
 #include <errno.h>
@@ -223,9 +223,12 @@ static bool has_own_core(const struct tug_engine *engine, const struct beat *bea
 }
 
 /* Is there something that no caller looks after? Callers that look for news are believed for as
- * long as a look takes. */
-static bool is_left_alone(struct tug_engine *engine, uint64_t now) {
-    tug_lease_turn(&engine->news, TUG_LEASE_FRESH, now + TUG_LOOK_NS);
+ * long as a look takes. *looked_ns: when one has. */
+static bool is_left_alone(struct tug_engine *engine, uint64_t now, uint64_t *looked_ns) {
+    if (tug_lease_is(&engine->news, TUG_LEASE_FRESH)) {
+        *looked_ns = now;
+        tug_lease_turn(&engine->news, TUG_LEASE_FRESH, now + TUG_LOOK_NS);
+    }
     return offered(engine) ||
            ((!engine->may_drive || !tug_lease_runs(&engine->news, now)) &&
             (atomic_load(&engine->outstanding) > 0 || tug_notes_waiting() || tug_engine_serves()));
@@ -237,31 +240,40 @@ static void do_each_beat(struct tug_engine *engine, struct beat *beat) {
     tug_suspend_stir(true);
 }
 
-/* Polls as long as something is out, and for a while after something has moved. False: another
+static uint64_t patience_ns(const struct tug_engine *engine) {
+    return atomic_load(&engine->outstanding) > 0 ? TUG_CROWDED_NS : TUG_AWAKE_NS;
+}
+
+/* Polls for a while after something has moved, for longer if something is out. False: another
  * thread has had the core for long, so none is to spare. */
 static bool stay_awake(struct tug_engine *engine, struct beat *beat) {
     const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_OFFLOAD_AWAKE);
-    uint64_t before, now = tug_clock_ns(), until = now + (beat->moved ? TUG_AWAKE_NS : 0);
-    uint64_t beat_ns = now;
+    uint64_t now = tug_clock_ns(), moved_ns = beat->moved ? now : 0, beat_ns = now;
+    uint64_t looked_ns = 0;
+    bool spare;
+    tug_notes_want_not(TUG_NOTES_OFFLOAD);
     beat->attention.watched = beat->attention.news = false; /* they are of the last sleep */
     do {
         bool moved = false;
-        if (is_left_alone(engine, now) && tug_baton_take(&engine->ring))
+        if (is_left_alone(engine, now, &looked_ns) && tug_baton_take(&engine->ring))
             tug_offload_round(engine, &moved);
         if (now - beat_ns > TUG_TICK_NS) {
             observe(engine, &beat->seen);
             do_each_beat(engine, beat);
             beat_ns = now;
         }
+        const uint64_t yield_ns = tug_clock_ns();
         sched_yield();
-        before = now;
         now = tug_clock_ns();
-        if (moved || atomic_load(&engine->outstanding) > 0)
-            until = now + TUG_AWAKE_NS;
-    } while (now < until && now - before <= TUG_YIELDING_NS && !atomic_load(&engine->stopping));
+        spare = now - yield_ns <= TUG_YIELDING_NS;
+        if (moved)
+            moved_ns = now;
+    } while (spare && now - moved_ns < patience_ns(engine) && !atomic_load(&engine->stopping));
     tug_trace_end(TUG_TRACE_OFFLOAD_AWAKE, TUG_TRACE_BY_UNSAID, begin_ns);
+    if (now - looked_ns < TUG_TICK_NS) /* callers are believed for a beat again */
+        tug_lease_turn(&engine->news, looked_ns + TUG_LOOK_NS, now + TUG_TICK_NS);
     beat->moved = false;
-    return now - before <= TUG_YIELDING_NS;
+    return spare;
 }
 
 /* Before a sleep: looks on for a moment. */
@@ -351,12 +363,26 @@ static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     sleep_as_planned(engine, beat, &plan, &prepared);
 }
 
+/* May this thread use a CPU that the process may not? Only with TUGBOAT_AFFINITY, if the kernel has
+ * not refused it. */
+static bool is_bound_apart(void) {
+    struct tug_cpus mine;
+    if (tug_settings.affinity_mode != TUG_AFFINITY_LIST || !tug_cpus_find(&mine))
+        return false;
+    for (size_t i = 0; i < 8 * sizeof(mine); i++)
+        if (CPU_ISSET_S(i, sizeof(mine), mine.sets) &&
+            !CPU_ISSET_S(i, sizeof(cpus_at_load), cpus_at_load.sets))
+            return true;
+    return false;
+}
+
 static void *offload_main(void *argument) {
     struct tug_engine *engine = argument;
     struct beat beat = {.attention = TUG_ATTENTION_INITIAL};
     is_offload = true;
     tug_trace_name_thread("offload thread");
     ask_for_prompt_wakes();
+    bound_apart = is_bound_apart();
     atomic_store(&engine->begun, true);
     tug_bell_ring(&engine->waiters.others, false);
     tug_membarrier_register(); /* here, where nobody waits for it */
@@ -378,13 +404,6 @@ static void await_beginning(struct tug_engine *engine) {
         if (!atomic_load(&engine->begun))
             tug_bell_wait(&engine->waiters.others, key, -1, false);
     }
-}
-
-static bool is_apart(const cpu_set_t *cpus) {
-    for (int i = 0; i < CPU_SETSIZE; i++)
-        if (CPU_ISSET(i, cpus) && !CPU_ISSET_S(i, sizeof(cpus_at_load), cpus_at_load.sets))
-            return true;
-    return false;
 }
 
 /* Where the kernel refuses the CPUs (one is gone, or a filter refuses the call) the thread runs
@@ -409,8 +428,6 @@ int tug_offload_start(struct tug_engine *engine) {
         pthread_attr_setaffinity_np(&attr, sizeof(cpu_set_t), &tug_settings.affinity_cpus);
     else if (tug_settings.affinity_mode == TUG_AFFINITY_AUTO && tug_cpus_count(&cpus_at_load) > 0)
         pthread_attr_setaffinity_np(&attr, sizeof(cpus_at_load), cpus_at_load.sets);
-    bound_apart =
-        tug_settings.affinity_mode == TUG_AFFINITY_LIST && is_apart(&tug_settings.affinity_cpus);
     tug_signals_of_program(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     atomic_store(&engine->begun, false);

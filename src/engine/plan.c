@@ -47,6 +47,8 @@ struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen) {
         limit_ns = seldom_ns;
     else if (seen->host_ns >= 0 && !(seen->out && limit_ns < seen->host_ns))
         limit_ns = seen->host_ns;
+    if (seen->suspended && limit_ns > tug_sleep_slower(TUG_FEW - 1))
+        limit_ns = tug_sleep_slower(TUG_FEW - 1);
     return (struct tug_sleep_plan){is_others(seen) ? TUG_SLEEP_TIMED : TUG_SLEEP_WATCH, limit_ns};
 }
 

@@ -108,13 +108,14 @@
  * 100 ns. */
 #define TUG_LOOK_NS 500
 
-/* It has lost the core for longer than TUG_YIELDING_NS: none is to spare for so long. */
+/* A yield of that thread has taken longer than TUG_YIELDING_NS: another thread computes on its
+ * core, and none is to spare for so long. If something is out and nothing has moved for so long,
+ * the thread sleeps until news wake it. Not tuned. */
 #define TUG_CROWDED_NS 10000000
 
-/* A caller that does not wait has the baton, and so cannot be asked to look: the thread is back
- * after twice this, and after twice as long each time that it finds one there again, up to
- * TUG_PASSERS times: 0.2 ms. With 0.2 ms at once every tenth read that nobody waited for took as
- * long. */
+/* If a caller that does not wait holds the baton, the offload thread comes back after twice this,
+ * and doubles that delay each time that it finds such a caller again, TUG_PASSERS times: up to 0.16
+ * ms. With 0.2 ms at once every tenth read that nobody waited for took as long. */
 #define TUG_PASSING_NS ((int64_t)2500)
 #define TUG_PASSERS 6
 
@@ -145,7 +146,7 @@ struct tug_observed {
     unsigned steady;  /* beats in a row that were served */
     bool offered;     /* the baton was put down while commands were left */
     bool held;        /* the baton is in somebody's hands */
-    unsigned passers; /* beats in a row in which that was somebody who does not wait */
+    unsigned passers; /* beats in a row in which a thread held it that does not wait */
     bool out;         /* jobs, operations or notes are outstanding */
     bool jobs;        /* jobs are outstanding: more is than services could have */
     bool services;    /* there are peers to answer */

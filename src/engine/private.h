@@ -151,11 +151,10 @@ bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
 /* One round: commands, then jobs and services; wakes who waits for what has moved. */
 bool tug_driver_round(struct tug_engine *engine);
 
-/* Sleeps until a job's bell rings, a command comes, somebody waits (with yield_to_waiters) or
- * limit_ns (< 0: none) is over. Looks at everything once more before. True if that look moved
- * something. */
-bool tug_driver_sleep(struct tug_engine *engine, bool yield_to_waiters, bool (*done)(void *),
-                      void *argument, int64_t limit_ns);
+/* Sleeps until a job's bell rings, a command is queued, or limit_ns (< 0: none) is over. Looks at
+ * everything once more before. True if that look moved something. */
+bool tug_driver_sleep(struct tug_engine *engine, bool (*done)(void *), void *argument,
+                      int64_t limit_ns);
 
 /* ---- waking ---- */
 

@@ -58,7 +58,7 @@ void tug_engine_suspend(struct tug_suspended *wait) {
     if (done(argument))
         tug_suspend_look();
     if (first)
-        tug_engine_nudge(engine); /* the offload thread may sleep as the driver, without a limit */
+        tug_engine_nudge(engine); /* the driver may sleep without a limit */
     /* seq_cst, after the count: pairs with the thread's look at it before its deep sleep */
     if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD) || !tug_lease_runs(&engine->news, tug_clock_ns()))
         tug_engine_say_gone(engine);

@@ -267,7 +267,7 @@ static int make_communicators(struct tug_team *team, MPI_Comm comm) {
 #define TEAMS_MOST 128
 static _Atomic int teams;
 
-/* Those within this process's world, in the order of their ids, which all ranks have alike. */
+/* Teams within MPI_COMM_WORLD, sorted by id. Ids are the same on all ranks. */
 static struct {
     pthread_mutex_t lock;
     struct tug_team *first;

@@ -475,9 +475,9 @@ void tug_remote_withdraw(struct tug_remote *remote) {
 
 void tug_remote_release(struct tug_window *window) {
     struct tug_remote *remote = window->remote;
-    tug_card_locks_end(remote);
-    /* by the holder: no handler is in it any more */
+    /* by the holder: no handler is in it any more, nor will be */
     tug_engine_call(forget, remote);
+    tug_card_locks_end(remote);
     tug_engine_be_prompt(-1);
     give_memory(remote);
     tug_team_drop(remote->team);

@@ -213,7 +213,7 @@ enum tug_gate_state {
 struct tug_gate {
     uint8_t state;
     bool queued; /* QUEUED is set */
-    bool again;  /* somebody has told meanwhile that nobody holds the word */
+    bool again;  /* a TUG_MESSAGE_MOVED has come while an atomic was under way */
     /* atomics under way, or whose end is being handled: one at most, but while one's end starts the
      * next; read by any thread */
     _Atomic uint8_t busy;

@@ -28,20 +28,13 @@ static bool reaches_itself(struct tug_domain *domain, const struct tug_key *key)
     return tug_counter_wait(domain->context, &ended, 1) == 0;
 }
 
-/* Messages and atomics begin also from inside the host. */
-static bool poll_inside(struct tug_service *service, bool *left) {
-    (void)left;
-    return service->poll(service, false);
-}
-
 void tug_card_locks_open(struct tug_domain *domain) {
     const size_t bytes = TUG_REMOTE_WINDOWS * sizeof(uint64_t), n = (size_t)domain->team->nranks;
     union part mine = {0}, *all;
     if (!domain->cards)
         return;
     tug_deferred_open(&domain->deferred);
-    tug_engine_serve_inside(&domain->deferred.service, poll_inside);
-    all = malloc(n * sizeof(*all));
+    all = calloc(n, sizeof(*all));
     domain->lock_keys = malloc(n * sizeof(*domain->lock_keys));
     domain->lock_words = calloc(1, bytes);
     bool ready =
@@ -53,7 +46,8 @@ void tug_card_locks_open(struct tug_domain *domain) {
     }
     domain->card_locks = tug_team_all_agree(domain->team, ready);
     if (domain->card_locks)
-        (void)tug_team_gather(domain->team, &mine.word, &all->word);
+        domain->card_locks = tug_team_all_agree(
+            domain->team, tug_team_gather(domain->team, &mine.word, &all->word) == MPI_SUCCESS);
     for (size_t i = 0; domain->card_locks && i < n; i++)
         domain->lock_keys[i] = all[i].key;
     free(all);
@@ -91,7 +85,7 @@ static int perform(struct tug_remote *remote, struct tug_card_atomic *atomic) {
     return tug_remote_wait_counter(remote, &ended, 1);
 }
 
-/* Has the word become free for the owner by this unlock, or are only shared holders left? */
+/* Must the owner look at the word again after this atomic? */
 static bool concerns_owner(bool exclusive, uint64_t found) {
     return exclusive ? (found & QUEUED) != 0 : found == (QUEUED | SHARED);
 }
@@ -199,7 +193,7 @@ static void take_back(struct tug_remote *remote) {
     post(remote, true, remote->gate.queued ? QUEUED : 0, QUEUED | EXCLUSIVE);
 }
 
-/* Nobody holds the word, nor will. */
+/* The owner holds the word: no card can take the lock. */
 static void own(struct tug_remote *remote) {
     struct tug_gate *gate = &remote->gate;
     if (gate->state == TUG_GATE_SHARED)

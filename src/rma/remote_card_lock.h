@@ -17,11 +17,11 @@
  *     unlock             ADD -EXCLUSIVE or -1, when all else of the epoch has ended
  *
  * There is one try. A shared lock that is not held takes its 1 back. Then the rank asks the owner's
- * engine by message (TUG_CALL_LOCK), as it does if the card does not reach the owner. Nobody waits
- * for the end of an unlock.
+ * engine by message (TUG_CALL_LOCK), as it does if the card does not reach the owner. An
+ * unlock is asynchronous; the next flush of that target reports its error.
  *
- * There is one authority: the owner's lock of tickets (node/locks.h, remote_serve.c). It grants in
- * order of arrival, and the cards together are one of its holders. They hold it exclusively as long
+ * The owner's ticket lock (node/locks.h, remote_serve.c) decides, in order of arrival. The cards
+ * together count as one holder of it. They hold it exclusively as long
  * as nobody asks by message, and those who lock by card share it among themselves. When somebody
  * waits by message, the owner takes the lock back from the cards:
  *
@@ -33,15 +33,15 @@
  *     OWNER       the CAS, or a later one from QUEUED, has succeeded: the cards hold nothing
  *     RETURNING   nobody holds it or waits: it is the cards' again. ADD -(QUEUED | EXCLUSIVE), and
  *                 then CARDS
- *     FAILED      the owner's card has failed: who waits or asks gets an error
+ *     FAILED      an atomic of the owner's has failed: all lock messages that wait, and later ones,
+ *                 are answered with an error
  *
- * Whoever takes the word to QUEUED alone, by an unlock or by taking its 1 back, tells the owner
- * (TUG_MESSAGE_MOVED), and so does an exclusive unlock that finds QUEUED. The owner then tries its
- * CAS again. A 1 that somebody adds in vain in between makes the CAS fail, and is taken back, which
- * tells again.
+ * An atomic that leaves the word at QUEUED alone is followed by a TUG_MESSAGE_MOVED to the owner, and
+ * so is an exclusive unlock that finds QUEUED. The owner then tries its CAS again. A failed attempt
+ * at a shared lock can make this CAS fail; when the 1 is taken back, another message is sent.
  *
- * So a shared lock waits for shared ones only behind an exclusive one, which MPI programs may count
- * on; nobody is overtaken but by MPI_Win_lock_all; and nobody tries without end. Two of
+ * So a shared request waits only if an exclusive lock is held or queued, and MPI programs may rely on
+ * that; nobody is overtaken but by MPI_Win_lock_all; and nobody tries without end. Two of
  * MPI_Win_lock_all never wait for each other behind writers: who waits for a target has found
  * EXCLUSIVE there, so that no such epoch held it, by card or by message, and all that hold it later
  * have come later (node/locks.c). Checked by tests/model/card_lock.pml.

@@ -595,7 +595,10 @@ int tug_remote_contact(struct tug_remote *remote, int rank) {
 static int lock_all(struct tug_window *window) {
     struct tug_remote *remote = window->remote;
     atomic_fetch_or(&remote->contact_wanted, TUG_CONTACT_LOCKED);
-    return tug_remote_contact(remote, remote->rank);
+    const int error = tug_remote_contact(remote, remote->rank);
+    if (error) /* the epoch does not begin: others' locks are not to be taken for it */
+        atomic_fetch_and(&remote->contact_wanted, (uint8_t)~TUG_CONTACT_LOCKED);
+    return error;
 }
 
 /* What is in order with messages is complete at the target when it hears of the unlock, and one

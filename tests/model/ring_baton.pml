@@ -177,12 +177,12 @@ inline baton_leave() /* got, owes: somebody is parked */
     }
 }
 
-inline baton_sleep(yield_to_waiters) /* got */
+inline baton_sleep() /* got */
 {
     atomic {
         if
 #ifndef BROKEN_SLEEP
-        :: TAIL(state) != head || (yield_to_waiters && (state & WAIT)) -> got = false
+        :: TAIL(state) != head -> got = false
 #endif
         :: else -> state = state | SLEEP; got = true
         fi
@@ -297,7 +297,7 @@ inline driver_round() /* more: something moved */
 
 /* Sleeps until it is rung; blocks instead while a producer fills its cell, where the code spins. The
  * caller has just done a round, and comes back for another; so the round after the prepare is here. */
-inline driver_sleep(yield_to_waiters, condition)
+inline driver_sleep(condition)
 {
     prepare(BELL_NAP);
 #ifdef BROKEN_NAP
@@ -308,7 +308,7 @@ inline driver_sleep(yield_to_waiters, condition)
     if
     :: more || condition
     :: else ->
-        baton_sleep(yield_to_waiters);
+        baton_sleep();
         if
         :: got ->
             futex_wait(BELL_NAP);
@@ -507,7 +507,7 @@ inline wait_until(condition)
                 driver_round();
                 if
                 :: more
-                :: !more -> driver_sleep(false, condition)
+                :: !more -> driver_sleep(condition)
 #ifdef ASIDE
                 :: !more && !aside ->
                     aside = true;
@@ -592,23 +592,15 @@ proctype offload(byte me)
         :: got ->
             do
             :: driver_round();
+                baton_leave();
                 if
-                :: outstanding == 0 || (MAY_DRIVE && (state & WAIT)) ->
-                    baton_leave();
+                :: got ->
                     if
-                    :: got ->
-                        if
-                        :: owes -> owes = false; ring(BELL_WAITERS)
-                        :: else
-                        fi;
-                        break
-                    :: else -> COMMITTED
-                    fi
-                :: else ->
-                    if
-                    :: more
-                    :: else -> driver_sleep(MAY_DRIVE, false)
-                    fi
+                    :: owes -> owes = false; ring(BELL_WAITERS)
+                    :: else
+                    fi;
+                    break
+                :: else -> COMMITTED
                 fi
             od;
             atomic { more = false; got = false }

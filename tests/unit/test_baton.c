@@ -112,12 +112,12 @@ static void sleep_is_refused_with_work(void **state) {
     assert_true(tug_baton_take(&ring));
     struct tug_ticket ticket = {0};
     assert_int_equal(tug_ring_enter(&ring, true, &ticket), TUG_ENTRY_TICKET);
-    assert_false(tug_baton_sleep(&ring, false)); /* reserved is enough */
+    assert_false(tug_baton_sleep(&ring)); /* reserved is enough */
     tug_ring_commit(&ticket);
-    assert_false(tug_baton_sleep(&ring, false));
+    assert_false(tug_baton_sleep(&ring));
     assert_int_equal(flags(), TUG_BATON_HELD);
     execute_one();
-    assert_true(tug_baton_sleep(&ring, false));
+    assert_true(tug_baton_sleep(&ring));
     assert_int_equal(flags(), TUG_BATON_HELD | TUG_BATON_SLEEP);
     tug_baton_awake(&ring);
     assert_int_equal(flags(), TUG_BATON_HELD);
@@ -125,21 +125,10 @@ static void sleep_is_refused_with_work(void **state) {
     assert_int_equal(flags(), TUG_BATON_HELD);
 }
 
-static void sleep_gives_way_to_waiters_where_asked(void **state) {
-    (void)state;
-    bool owes = true;
-    assert_true(tug_baton_take(&ring));
-    assert_true(tug_baton_await(&ring, &owes));
-    assert_false(owes);
-    assert_false(tug_baton_sleep(&ring, true));
-    assert_true(tug_baton_sleep(&ring, false));
-    assert_int_equal(flags(), TUG_BATON_HELD | TUG_BATON_WAIT | TUG_BATON_SLEEP);
-}
-
 static void who_clears_sleep_owes_the_ring_once(void **state) {
     (void)state;
     assert_true(tug_baton_take(&ring));
-    assert_true(tug_baton_sleep(&ring, false));
+    assert_true(tug_baton_sleep(&ring));
     struct tug_ticket ticket = queue_one(true);
     assert_true(ticket.owes_ring);
     assert_int_equal(flags(), TUG_BATON_HELD);
@@ -148,7 +137,7 @@ static void who_clears_sleep_owes_the_ring_once(void **state) {
     execute_one();
     execute_one();
     bool owes = false;
-    assert_true(tug_baton_sleep(&ring, false));
+    assert_true(tug_baton_sleep(&ring));
     assert_true(tug_baton_await(&ring, &owes));
     assert_true(owes);
     assert_int_equal(flags(), TUG_BATON_HELD | TUG_BATON_WAIT);
@@ -212,7 +201,7 @@ static void flags_never_touch_the_tail(void **state) {
         tug_baton_offer(&ring);
         assert_true(tug_baton_take(&ring));
         execute_one();
-        assert_true(tug_baton_sleep(&ring, false));
+        assert_true(tug_baton_sleep(&ring));
         tug_baton_awake(&ring);
         assert_int_equal(tug_ring_tail(&ring), i + 1);
         assert_true(tug_baton_leave(&ring, &wake));
@@ -230,7 +219,6 @@ int main(void) {
         CASE(an_offer_goes_to_one_and_keeps_the_work),
         CASE(without_driving_a_free_baton_is_put_up),
         CASE(sleep_is_refused_with_work),
-        CASE(sleep_gives_way_to_waiters_where_asked),
         CASE(who_clears_sleep_owes_the_ring_once),
         CASE(waiting_is_refused_when_the_baton_is_to_be_had),
         CASE(waiters_are_reported_once),

@@ -99,11 +99,10 @@ static void attendance_polls_the_host(void **state) {
     }
 }
 
-static void attended_also_while_a_job_is_out(void **state) {
-    (void)state;
+static void attend_while_a_job_is_out(enum tug_progress how) {
     static struct tug_bell bell;
     static struct step_job job;
-    start_engine(TUG_PROGRESS_AUTO, 16);
+    start_engine(how, 16);
     step_job_init(&job, 1, 0, &bell);
     tug_engine_launch(&job.base);
     tug_engine_attend(1);
@@ -115,6 +114,14 @@ static void attended_also_while_a_job_is_out(void **state) {
     atomic_store(&job.permitted, 1);
     (void)tug_bell_ring(&bell, true);
     step_job_wait(&job);
+}
+
+/* Where it stays awake for the job, too. */
+static void attended_also_while_a_job_is_out(void **state) {
+    (void)state;
+    attend_while_a_job_is_out(TUG_PROGRESS_AUTO);
+    stop_engine();
+    attend_while_a_job_is_out(TUG_PROGRESS_THREAD);
 }
 
 static void attending_starts_while_it_sleeps_on_a_job(void **state) {
