@@ -36,12 +36,13 @@
  *     FAILED      an atomic of the owner's has failed: all lock messages that wait, and later ones,
  *                 are answered with an error
  *
- * An atomic that leaves the word at QUEUED alone is followed by a TUG_MESSAGE_MOVED to the owner, and
- * so is an exclusive unlock that finds QUEUED. The owner then tries its CAS again. A failed attempt
- * at a shared lock can make this CAS fail; when the 1 is taken back, another message is sent.
+ * An atomic that leaves the word at QUEUED alone is followed by a TUG_MESSAGE_MOVED to the owner,
+ * and so is an exclusive unlock that finds QUEUED. The owner then tries its CAS again. A failed
+ * attempt at a shared lock can make this CAS fail; when the 1 is taken back, another message is
+ * sent.
  *
- * So a shared request waits only if an exclusive lock is held or queued, and MPI programs may rely on
- * that; nobody is overtaken but by MPI_Win_lock_all; and nobody tries without end. Two of
+ * So a shared request waits only if an exclusive lock is held or queued, and MPI programs may rely
+ * on that; nobody is overtaken but by MPI_Win_lock_all; and nobody tries without end. Two of
  * MPI_Win_lock_all never wait for each other behind writers: who waits for a target has found
  * EXCLUSIVE there, so that no such epoch held it, by card or by message, and all that hold it later
  * have come later (node/locks.c). Checked by tests/model/card_lock.pml.

@@ -16,7 +16,8 @@
  * An epoch without operations takes and leaves the lock in its unlock.
  *
  * Where cards take locks (remote_card_lock.h) they do so as soon as the lock is needed, for an
- * operation of a card or the unlock. Only an accumulate that no card does is queued, and goes with the lock.
+ * operation of a card or the unlock. Only an accumulate that no card does is queued, and goes with
+ * the lock.
  *
  * Locks are taken in the order in which a thread asks for them, and before it gives another back:
  * each thread owes one at most, and takes it first, of whatever windows of ours. So ranks that lock
