@@ -149,8 +149,8 @@ bool tug_driver_sleep(struct tug_engine *engine, bool (*done)(void *), void *arg
     tug_stat_add(TUG_STAT_PARKS, 1);
     tug_engine_looks_until(engine, 0);
     const uint64_t begin_ns = tug_trace_sleep_begin();
-    const bool news = tug_sleeper_sleep(&engine->driver, &prepared, true, limit_ns);
-    tug_trace_end(TUG_TRACE_DRIVER_SLEEP, tug_sleeper_ended_by(&prepared, news), begin_ns);
+    const enum tug_trace_why why = tug_sleeper_sleep(&engine->driver, &prepared, true, limit_ns);
+    tug_trace_end(TUG_TRACE_DRIVER_SLEEP, why, begin_ns);
     tug_baton_awake(&engine->ring);
     return false;
 }

@@ -336,9 +336,10 @@ static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
         attention->vain -= attention->vain > 0;
     attention->watched = plan->how == TUG_SLEEP_WATCH;
     const uint64_t begin_ns = tug_trace_sleep_begin();
-    attention->news = tug_sleeper_sleep(
+    const enum tug_trace_why why = tug_sleeper_sleep(
         &engine->offload, prepared, attention->watched || (deep && beat->seen.watched), limit_ns);
-    tug_trace_end(sleep_kind(plan->how), tug_sleeper_ended_by(prepared, attention->news), begin_ns);
+    attention->news = why == TUG_TRACE_BY_NEWS;
+    tug_trace_end(sleep_kind(plan->how), why, begin_ns);
     if (deep)
         forget_who_looked(engine);
     answer_at_once(engine, beat);

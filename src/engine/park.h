@@ -43,10 +43,11 @@ static inline uint32_t tug_bell_prepare(struct tug_bell *bell) {
 }
 
 /* Sleeps until the bell is rung after the prepare that returned key, a timeout (ns, < 0: none) or a
- * spurious wake. The caller looks at its condition again in any case. */
-static inline void tug_bell_wait(struct tug_bell *bell, uint32_t key, int64_t timeout_ns,
+ * spurious wake. The caller looks at its condition again in any case. False: the timeout. The
+ * memory of the bell may go meanwhile. */
+static inline bool tug_bell_wait(struct tug_bell *bell, uint32_t key, int64_t timeout_ns,
                                  bool shared) {
-    (void)tug_futex_wait(&bell->word, key, timeout_ns, shared);
+    return tug_futex_wait(&bell->word, key, timeout_ns, shared) != -ETIMEDOUT;
 }
 
 /* Wakes every sleeper; no system call when there is none. True when a wake was owed. The caller has

@@ -27,21 +27,28 @@ struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper, struct tug_
     return (struct tug_prepared){bell, key, shared};
 }
 
-bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *prepared, bool watch,
-                       int64_t limit_ns) {
+enum tug_trace_why tug_sleeper_sleep(struct tug_sleeper *sleeper,
+                                     const struct tug_prepared *prepared, bool watch,
+                                     int64_t limit_ns) {
     bool news = false;
     if (!watch || prepared->bell != &sleeper->own || !tug_lookout_useful(&sleeper->lookout)) {
         if (prepared->shared)
             limit_ns = tug_stand_limit(&sleeper->stand, limit_ns);
-        tug_bell_wait(prepared->bell, prepared->key, limit_ns, prepared->shared);
-        return false;
+        return tug_bell_wait(prepared->bell, prepared->key, limit_ns, prepared->shared)
+                   ? TUG_TRACE_BY_RUNG
+                   : TUG_TRACE_BY_LIMIT;
     }
     /* seq_cst, Dekker: pairs with the ringer, who changes the word and then reads this */
     atomic_store(&sleeper->out, true);
     if (atomic_load(&prepared->bell->word) == prepared->key)
         news = tug_lookout_sleep(&sleeper->lookout, limit_ns);
     atomic_store(&sleeper->out, false);
-    return news;
+    if (news)
+        return TUG_TRACE_BY_NEWS;
+    /* relaxed: nothing hangs on it */
+    return atomic_load_explicit(&prepared->bell->word, memory_order_relaxed) != prepared->key
+               ? TUG_TRACE_BY_RUNG
+               : TUG_TRACE_BY_LIMIT;
 }
 
 bool tug_sleeper_ring(struct tug_sleeper *sleeper) {

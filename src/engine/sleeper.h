@@ -92,20 +92,12 @@ struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper, struct tug_
                                         bool shared);
 
 /* Sleeps there, at most limit_ns (< 0: none). watch: in the lookout, if it is on its own bell and
- * that sees anything. True: there are news at descriptors. */
-bool tug_sleeper_sleep(struct tug_sleeper *sleeper, const struct tug_prepared *prepared, bool watch,
-                       int64_t limit_ns);
-
-/* What ended that sleep, for the trace; news: what it returned. */
-static inline enum tug_trace_why tug_sleeper_ended_by(const struct tug_prepared *prepared,
-                                                      bool news) {
-    if (news)
-        return TUG_TRACE_BY_NEWS;
-    /* relaxed: nothing hangs on it */
-    return atomic_load_explicit(&prepared->bell->word, memory_order_relaxed) != prepared->key
-               ? TUG_TRACE_BY_RUNG
-               : TUG_TRACE_BY_LIMIT;
-}
+ * that sees anything. Returns what ended the sleep: TUG_TRACE_BY_NEWS at descriptors,
+ * TUG_TRACE_BY_RUNG or TUG_TRACE_BY_LIMIT. The memory of a bell that is not its own may go
+ * meanwhile (tug_sleeper_forget()), and is not touched after the sleep. */
+enum tug_trace_why tug_sleeper_sleep(struct tug_sleeper *sleeper,
+                                     const struct tug_prepared *prepared, bool watch,
+                                     int64_t limit_ns);
 
 /* Wakes it, wherever it sleeps. True if a wake was owed. Any thread. */
 bool tug_sleeper_ring(struct tug_sleeper *sleeper);

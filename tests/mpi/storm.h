@@ -35,7 +35,7 @@ static inline void storm_begin(int argc, char **argv) {
 
 /* In place of check_end(). */
 static inline int storm_end(void) {
-    CHECK(storm_signals > 20, "%d signals are no storm", (int)storm_signals);
+    CHECK(storm_signals > 5, "%d signals are no storm", (int)storm_signals);
     const int status = check_end();
     storm_set(0);
     return status;

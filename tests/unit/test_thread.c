@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -189,6 +190,26 @@ static void a_job_that_cannot_move_costs_little(void **state) {
     atomic_store(&job.permitted, 1);
     (void)tug_bell_ring(&bell, true);
     CHECK_SOON(step_job_is_done(&job));
+}
+
+/* The job is over, and its memory goes: the thread may still sleep there. */
+static void a_bell_goes_on_which_the_thread_sleeps(void **state) {
+    (void)state;
+    static struct step_job job;
+    start_engine(TUG_PROGRESS_AUTO, 16);
+    for (int i = 0; i < 10; i++) {
+        struct tug_bell *bell =
+            mmap(NULL, sizeof(*bell), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(bell, MAP_FAILED);
+        step_job_init(&job, 1, 0, bell);
+        tug_engine_launch(&job.base);
+        check_sleep_us(4000);
+        atomic_store(&job.permitted, 1);
+        step_job_wait(&job);
+        tug_engine_forget_bell(bell);
+        munmap(bell, sizeof(*bell));
+        check_sleep_us(4000); /* the sleep ends */
+    }
 }
 
 static void deep_sleep_ends_with_work(void **state) {
@@ -460,6 +481,7 @@ int main(void) {
         CASE(attending_starts_while_it_sleeps_on_a_job),
         CASE(idle_costs_no_cpu),
         CASE(a_job_that_cannot_move_costs_little),
+        CASE(a_bell_goes_on_which_the_thread_sleeps),
         CASE(deep_sleep_ends_with_work),
         CASE(direct_operations_do_not_starve_a_job),
         CASE(direct_operations_do_not_starve_a_service),
