@@ -125,6 +125,8 @@ void tug_engine_commit(const struct tug_ticket *ticket) {
 }
 
 void tug_engine_left(struct tug_engine *engine) {
+    if (atomic_load(&engine->asked) && atomic_exchange(&engine->asked, false))
+        tug_engine_ring_offload(engine);
     if (engine->may_drive)
         tug_waiters_call(&engine->waiters, tug_engine_oversubscribed(engine));
     else

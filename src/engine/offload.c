@@ -170,6 +170,21 @@ static void observe(struct tug_engine *engine, struct tug_observed *seen) {
     seen->suspended = tug_suspend_any();
 }
 
+/* Takes the baton. False: a caller has it, on its way through a call, and rings this thread's bell,
+ * which is prepared, when it puts the baton down. */
+static bool take_or_ask(struct tug_engine *engine) {
+    bool owes;
+    while (!tug_baton_take(&engine->ring)) {
+        atomic_store(&engine->asked, true); /* seq_cst, before WAIT: who finds that sees this */
+        if (tug_baton_await(&engine->ring, &owes)) {
+            if (owes)
+                tug_engine_ring_driver(engine);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Does what there is to do, unless callers do it, and has the news of services and jobs wake the
  * thread. False: something has moved, there may be more. The bell is chosen with the baton in hand,
  * so that it cannot go. */
@@ -179,7 +194,7 @@ static bool settle(struct tug_engine *engine, struct beat *beat, struct tug_prep
     seen->watched = false;
     if (!seen->offered && (seen->served || !(seen->services || seen->out)))
         return true;
-    seen->held = !tug_baton_take(&engine->ring);
+    seen->held = !take_or_ask(engine);
     if (seen->held)
         return true;
     engine->told = 0;
@@ -355,7 +370,6 @@ static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     seen->steady = seen->served ? seen->steady + 1 : 0;
     if (!settle(engine, beat, &prepared) || atomic_load(&engine->stopping))
         return;
-    seen->passers = seen->held && !seen->served ? seen->passers + 1 : 0;
     seen->vain = attention->vain >= TUG_HABIT && !tug_engine_hears(engine);
     seen->host_ns = tug_engine_attended() ? attention->pace_ns : -1;
     seen->told = seen->watched && tug_attend_only_services();

@@ -11,8 +11,6 @@ static int64_t pace(const struct tug_observed *seen) {
     const unsigned most = seen->services ? TUG_FEW - 1 : TUG_FEW;
     const unsigned slower = seen->steady < most ? seen->steady : most;
     const bool may_be_deserted = !seen->held && seen->steady <= (seen->jobs ? TUG_FEW : 1);
-    if (seen->passers > 0 && seen->passers <= TUG_PASSERS)
-        return TUG_PASSING_NS << seen->passers;
     if (seen->out && seen->watched)
         return tug_sleep_slower(seen->still);
     if (seen->out && may_be_deserted)

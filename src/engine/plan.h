@@ -113,12 +113,6 @@
  * the thread sleeps until news wake it. Not tuned. */
 #define TUG_CROWDED_NS 10000000
 
-/* If a caller that does not wait holds the baton, the offload thread comes back after twice this,
- * and doubles that delay each time that it finds such a caller again, TUG_PASSERS times: up to 0.16
- * ms. With 0.2 ms at once every tenth read that nobody waited for took as long. */
-#define TUG_PASSING_NS ((int64_t)2500)
-#define TUG_PASSERS 6
-
 /* A waiter on a crowded node pauses and yields so often before it sleeps. A broadcast of 8 bytes to
  * four ranks on two cores took 2.7 us so, 20 with 200 pauses and no yields, 100 with 2 000 pauses.
  */
@@ -140,19 +134,18 @@ struct tug_sleep_plan {
 
 /* What the offload thread has seen in this beat. */
 struct tug_observed {
-    bool served;      /* callers look for news: that lease runs */
-    bool stays;       /* a caller that looks for news says when it goes */
-    bool called;      /* callers get the host on: that lease runs */
-    unsigned steady;  /* beats in a row that were served */
-    bool offered;     /* the baton was put down while commands were left */
-    bool held;        /* the baton is in somebody's hands */
-    unsigned passers; /* beats in a row in which a thread held it that does not wait */
-    bool out;         /* jobs, operations or notes are outstanding */
-    bool jobs;        /* jobs are outstanding: more is than services could have */
-    bool services;    /* there are peers to answer */
-    bool watched;     /* news of all that is out, and of peers, end a sleep without a limit */
-    bool vain;        /* the lookout has often woken it for what callers had taken already */
-    int64_t host_ns;  /* to the next poll of the host; < 0: none is due */
+    bool served;     /* callers look for news: that lease runs */
+    bool stays;      /* a caller that looks for news says when it goes */
+    bool called;     /* callers get the host on: that lease runs */
+    unsigned steady; /* beats in a row that were served */
+    bool offered;    /* the baton was put down while commands were left */
+    bool held;       /* the baton is in somebody's hands */
+    bool out;        /* jobs, operations or notes are outstanding */
+    bool jobs;       /* jobs are outstanding: more is than services could have */
+    bool services;   /* there are peers to answer */
+    bool watched;    /* news of all that is out, and of peers, end a sleep without a limit */
+    bool vain;       /* the lookout has often woken it for what callers had taken already */
+    int64_t host_ns; /* to the next poll of the host; < 0: none is due */
     bool told;      /* that is for services' sake alone, and news of these end a sleep, too, but for
                        what comes seldom */
     bool suspended; /* waits without a thread stand there: what nobody tells of may end them */

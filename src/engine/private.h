@@ -51,6 +51,7 @@ struct tug_engine {
     _Atomic uint32_t nservices;   /* that are looked after now */
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
+    _Atomic bool asked;           /* the offload thread sleeps until the baton is put down */
     struct tug_lease news;        /* callers advance the jobs and poll the services */
     struct tug_lease host;        /* callers have the baton now and then, or call the host */
     _Atomic bool stays;           /* who looks for news says when it goes */

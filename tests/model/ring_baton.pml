@@ -70,6 +70,7 @@ byte job[WAITERS + 1];
 bit ready[WAITERS + 1]; /* the job can move */
 byte outstanding;
 bit wish;               /* of the offload thread, to be rung for what it would look after */
+bit asked;              /* it sleeps until the baton is put down */
 
 /* ghosts */
 bit driving;
@@ -338,6 +339,18 @@ inline ring_offload()
     ring(BELL_OFFLOAD)
 }
 
+/* tug_engine_left() */
+inline engine_left()
+{
+    if
+#ifndef BROKEN_ASK
+    :: asked -> asked = 0; ring_offload()
+#endif
+    :: else
+    fi;
+    ring(BELL_WAITERS)
+}
+
 /* ---- the requesters' side: engine.c ---- */
 
 inline offer()
@@ -351,7 +364,7 @@ inline offer()
     ring_offload();
 #endif
     if
-    :: owes -> owes = false; ring(BELL_WAITERS)
+    :: owes -> owes = false; engine_left()
     :: else
     fi
 }
@@ -364,7 +377,7 @@ inline engine_leave()
         if
         :: got ->
             if
-            :: owes -> owes = false; ring(BELL_WAITERS)
+            :: owes -> owes = false; engine_left()
             :: else
             fi;
             if
@@ -479,7 +492,7 @@ inline pass_on()
         baton_await();
         if
         :: got -> got = false; ring_driver()
-        :: else -> ring(BELL_WAITERS)
+        :: else -> engine_left()
         fi
     :: else
     fi;
@@ -565,7 +578,11 @@ proctype waiter(byte me)
 {
     LOCALS;
     submit(me, 0);
+#ifdef FLAG /* the job's end sets a flag, and the thread looks at nothing else */
+    job[me - PRODUCERS] == JOB_DONE
+#else
     wait_until(job[me - PRODUCERS] == JOB_DONE)
+#endif
 }
 
 proctype remote(byte which)
@@ -596,7 +613,7 @@ proctype offload(byte me)
                 if
                 :: got ->
                     if
-                    :: owes -> owes = false; ring(BELL_WAITERS)
+                    :: owes -> owes = false; engine_left()
                     :: else
                     fi;
                     break
@@ -611,6 +628,21 @@ proctype offload(byte me)
         :: state & OFFER -> key[me] = 0
         :: else ->
             if
+#ifdef FLAG
+            :: !FOR_GRABS(state) -> /* take_or_ask() */
+                asked = 1;
+                wish = 0;
+                baton_await();
+                if
+                :: got ->
+                    got = false;
+                    ring_driver();
+                    futex_wait(BELL_OFFLOAD);
+end_asked:
+                    asleep[me] == 0 /* no timer is needed for what that one leaves */
+                :: else -> key[me] = 0 /* it is free: looks again */
+                fi
+#endif
             :: wish = 0;
                 futex_wait(BELL_OFFLOAD); /* with the timer */
 end_timed:
