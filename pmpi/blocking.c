@@ -6,6 +6,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "host/device.h"
 #include "host/wait_group.h"
 #include "host/handles.h"
 #include "host/host.h"
@@ -409,7 +410,7 @@ SENDRECV(Sendrecv_c, MPI_Count)
 static void *pack(const struct buffer *from, MPI_Comm comm, MPI_Count *bytes) {
     struct tug_data data = {.address = from->address, .count = from->count, .type = from->type};
     tug_device_look();
-    if (!tug_data_describe(&data, comm) || tug_data_is_device(&data))
+    if (!tug_data_describe(&data, comm) || tug_device_holds(data.address, data.count, data.type))
         return NULL;
     *bytes = (MPI_Count)data.bytes;
     void *packed = malloc(data.bytes > 0 ? data.bytes : 1);
