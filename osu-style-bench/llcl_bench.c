@@ -183,6 +183,7 @@ void llcl_find_host(struct llcl_host *host) {
         {"PMPI_Put", &host->put},
         {"PMPI_Get", &host->get},
         {"PMPI_Win_allocate", &host->allocate},
+        {"PMPI_Win_create", &host->create},
         {"PMPI_Win_free", &host->free},
         {"PMPI_Win_lock_all", &host->lock_all},
         {"PMPI_Win_unlock_all", &host->unlock_all},

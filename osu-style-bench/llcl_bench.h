@@ -103,6 +103,7 @@ struct llcl_host {
     int (*put)(const void *, int, MPI_Datatype, int, MPI_Aint, int, MPI_Datatype, MPI_Win);
     int (*get)(void *, int, MPI_Datatype, int, MPI_Aint, int, MPI_Datatype, MPI_Win);
     int (*allocate)(MPI_Aint, int, MPI_Info, MPI_Comm, void *, MPI_Win *);
+    int (*create)(void *, MPI_Aint, int, MPI_Info, MPI_Comm, MPI_Win *);
     int (*free)(MPI_Win *);
     int (*lock_all)(int, MPI_Win);
     int (*unlock_all)(MPI_Win);

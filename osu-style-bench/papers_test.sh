@@ -5,6 +5,7 @@ set -uo pipefail
 
 build=$(cd "${1:?usage: papers_test.sh BUILD_DIR}" && pwd) || exit 2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+bash "$here/papers_llcl_test.sh" >/dev/null || exit 1
 command -v gnuplot >/dev/null || { echo "skipped: gnuplot is not there"; exit 77; }
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -38,49 +39,61 @@ done
 
 expect() { cat >>"$work/expected"; }
 
-# The low-level layer: 1 and 4 threads, 8 and 4096 bytes.
-for transport in shm tcp; do
-    data=$work/data/llcl_$transport.csv
-    [ "$(grep -c "^\(engine\|queues\|host\),$transport,[14],\(8\|4096\)," "$data")" = 12 ] || fail "$data: not all rows"
-    awk -F, 'NR > 1 {
-            for (c = 5; c <= 10; c++) v[$1, $3, $4, c] = $c
-            if (!($1 in at) || $9 > v[at[$1], 9]) at[$1] = $1 SUBSEP $3 SUBSEP $4
+# The low-level layer: 1 and 4 threads, 8 and 4096 bytes; the caller drives, the thread does, there is no library.
+claims() { # NAME WHERE GIVEN
+    local data=$work/data/llcl_$1.csv
+    awk -F, -v where="$2" -v given="$3" -v cores="$(nproc)" 'NR > 1 { for (c = 5; c <= 16; c++) if ($c != "") {
+            v[$1, $3, $4, c] = $c
+            top[$1, $4, c] = (($1, $4, c) in top) && top[$1, $4, c] > $c ? top[$1, $4, c] : $c
+            top[$1, "", c] = (($1, "", c) in top) && top[$1, "", c] > $c ? top[$1, "", c] : $c
+            more = more || $3 == 4
+        } }
+        function row(what, form, caller, thread, host, shown, worse, paper, nthreads) {
+            printf "<tr><td>%s</td><td>%s</td><td>" form "</td><td>" form "</td><td>" form "</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", where, what, caller, thread, host,
+                shown, paper, !worse ? "holds" : (given ? nthreads == 1 : cores - 3 >= nthreads) ? "does not hold" : "cannot be shown here"
         }
-        function x(way, threads, bytes, column) { return v[way, threads, bytes, column] }
-        function pair(column,  d, ci) {
-            d = x("engine", 1, 8, column) - x("queues", 1, 8, column)
-            ci = x("engine", 1, 8, column + 1) + x("queues", 1, 8, column + 1)
-            return sprintf("%.2f%s", x("engine", 1, 8, column) / x("queues", 1, 8, column), (d < 0 ? -d : d) > ci ? "" : " (the intervals overlap)")
+        function each(what, c, form, value, as, limit, paper) {
+            row(what, form, v["caller", 1, 8, c], v["thread", 1, 8, c], v["host", 1, 8, c], sprintf(as, value), value > limit, paper, 1)
         }
-        function both(column) { return sprintf("with offload %.2f us, without %.2f us, ratio %s", x("engine", 1, 8, column), x("queues", 1, 8, column), pair(column)) }
-        function more(way, column) { return x(way, 4, 8, column) / x(way, 1, 8, column) }
-        function best(way, text,  p) {
-            split(at[way], p, SUBSEP)
-            return sprintf("%.3g M/s (%d%s, %d%s)", v[at[way], 9], p[2], text == "" ? "" : p[2] == 1 ? " thread" : " threads", p[3], text)
-        }
-        function from(threads) {
-            if (x("engine", threads, 4096, 9) < x("queues", threads, 4096, 9)) return "at no size"
-            return x("engine", threads, 8, 9) < x("queues", threads, 8, 9) ? "from 4096 bytes on" : "at all sizes"
-        }
+        function part(way) { return 100 * v[way, 1, 8, 8] / v[way, 1, 8, 5] }
         END {
-            printf "<li>Latency, 8 bytes, 1 thread: %s; host %.2f us. Paper: 3.67, 3.31, ratio 1.11; 4.03.</li>\n", both(5), x("host", 1, 8, 5)
-            printf "<li>Overhead, 8 bytes, 1 thread: %s. Paper: 0.689, 0.486, ratio 1.42.</li>\n", both(7)
-            printf "<li>Part of the latency that is overhead, 8 bytes, 1 thread: %.0f %%. Paper: 4 %% on Tofu, 19 %% on InfiniBand.</li>\n", 100 * x("engine", 1, 8, 7) / x("engine", 1, 8, 5)
-            printf "<li>Overhead, 8 bytes, 4 threads against 1: with offload x%.2f, without x%.2f.</li>\n", more("engine", 7), more("queues", 7)
-            printf "<li>Largest rate: with offload %s, without %s, host %s. Paper: 11.8 (2 threads), 10.2 (1 thread, 2048 bytes).</li>\n", best("engine", " bytes"), best("queues"), best("host")
-            printf "<li>Rate, 8 bytes, 1 thread: with offload / without %s, with offload / host %.2f. Paper: without 6.54 M/s.</li>\n", pair(9), x("engine", 1, 8, 9) / x("host", 1, 8, 9)
-            printf "<li>Rate with offload, 8 bytes, 4 threads against 1: x%.2f. Paper: x0.88 on Tofu (15 threads against 4).</li>\n", more("engine", 9)
-            printf "<li>1 thread: the rate with offload is at least that without %s.</li>\n", from(1)
-            printf "<li>4 threads: the rate with offload is at least that without %s.</li>\n", from(4)
-        }' "$data" | expect
+            t = "thread" SUBSEP 1 SUBSEP 8 SUBSEP; c = "caller" SUBSEP 1 SUBSEP 8 SUBSEP
+            each("latency, 8 bytes, 1 thread, &#181;s; thread / host", 5, "%.3f", v[t 16], "x%.2f", 1.19, "x1.19 (2.813 / 2.365 on Tofu)")
+            each("the same; thread / caller", 5, "%.3f", v[t 16] / v[c 16], "x%.2f", 1.11, "x1.11 (3.67 / 3.31 on InfiniBand)")
+            each("time in the call, 8 bytes, 1 thread, &#181;s", 8, "%.3f", v[t 8], "%.3f", 0.117, "0.117 on Tofu")
+            each("the same; thread / caller", 8, "%.3f", v[t 8] / v[c 8], "x%.2f", 1.42, "x1.42 (0.689 / 0.486 on InfiniBand)")
+            row("time in the call, as part of the latency, %", "%.1f", part("caller"), part("thread"), part("host"), sprintf("%.2f", part("thread")), part("thread") > 4.19, "4.19 on Tofu, the rest is to overlap", 1)
+            each("computing slowed down by a read that is out, %", 14, "%.1f", v[t 14], "%.2f", 4.19, "nothing printed; not more than the 4.19 above")
+            each("all that a loop loses which computes while a read is out, %", 15, "%.1f", v[t 15], "%.2f", 4.19, "nothing printed; the 4.19 above if the rest overlaps")
+            if (more) {
+                row("time in the call, 8 bytes, the longest by 1 to 4 threads, &#181;s", "%.3f", top["caller", 8, 8], top["thread", 8, 8], top["host", 8, 8],
+                    sprintf("%.3f", top["thread", 8, 8]), top["thread", 8, 8] > 0.196, "0.196 (2 threads) on Tofu", 4)
+                steady = v["thread", 4, 8, 11] / top["thread", 8, 11]
+                row("million reads a second, 8 bytes, 4 threads; against the best number of threads", "%.2f", v["caller", 4, 8, 11], v["thread", 4, 8, 11], v["host", 4, 8, 11],
+                    sprintf("x%.2f", steady), steady < 0.88, "x0.88 (15 threads, 4) on Tofu", 4)
+            }
+            most = top["thread", "", 11] / top["caller", "", 11]
+            row("million reads a second, the most of all sizes and threads; thread / caller", "%.2f", top["caller", "", 11], top["thread", "", 11], top["host", "", 11],
+                sprintf("x%.2f", most), most < 1.16, "x1.16 (11.8 / 10.2 on InfiniBand)", 1)
+        }' "$data"
+}
+for transport in 'shm:shared memory' tcp:TCP; do
+    data=$work/data/llcl_${transport%%:*}.csv
+    [ "$(grep -cE "^((caller|thread),${transport%%:*}|host,none),[14],(8|4096)," "$data")" = 12 ] || fail "$data: not all rows"
+    [ "$(grep -cE '^(caller,wait|thread,flag|host,host),' "${data%.csv}_runs.csv")" = 12 ] || fail "${data%.csv}_runs.csv: not all rows"
+    claims "${transport%%:*}" "${transport#*:}" 0 | expect
 done
+if [ -e "$stand_in" ] && [ "$(nproc)" -ge 2 ]; then
+    [ "$(grep -cE '^((caller|thread),verbs|host,none),1,8,' "$work/data/llcl_bound.csv")" = 3 ] || fail "llcl_bound.csv: not all rows"
+    claims bound 'stand-in for a card, a core for the thread' 1 | expect
+fi
 
 # What the card is given: one request for each read; with many at once few doorbells for those that are short.
 if [ -e "$stand_in" ]; then
     [ "$(wc -l <"$work/data/llcl_counts.csv")" = 17 ] || fail "llcl_counts.csv: not all rows"
     awk -F, 'FNR > 1 {
             printf "<tr><td>%s</td><td>%s</td><td>%d</td><td>%d</td><td>%.2f</td><td>%.2f</td><td>%.2f</td><td>%.2f</td></tr>\n",
-                $1, $2 == "engine" ? "with" : "without", $3, $4, $6 / $5, $7 / $5, $8 / $5, $9 / $5
+                $1, $2, $3, $4, $6 / $5, $7 / $5, $8 / $5, $9 / $5
             if ($6 > $5 + 8 || $6 < $5 || $7 > $6 || $9 > 8) exit 1
             if ($1 == "many" && $4 == 8 && ($7 > $5 / 4 || $8 > $5 / 4)) exit 1
         }' "$work/data/llcl_counts.csv" >"$work/sums" || fail "the card is given more than it should"
