@@ -72,18 +72,6 @@ static void print_build(void) {
     print_libraries();
 }
 
-/* Finds and opens the host's MPI library. */
-static bool find_host(void) {
-    for (size_t i = 0; tug_host_libraries[i] != NULL; i++) {
-        void *host = dlopen(tug_host_libraries[i], RTLD_LAZY | RTLD_LOCAL);
-        if (host != NULL) {
-            host_mpi = host;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool host_lacks_calls(void) {
     static const char *const newest[] = NEWEST_CALLS;
     for (size_t i = 0; i < sizeof newest / sizeof newest[0] && host_mpi != NULL; i++)
@@ -93,7 +81,8 @@ static bool host_lacks_calls(void) {
 }
 
 enum tug_host_kind tug_host_describe(char *text, size_t text_bytes) {
-    if (!find_host())
+    host_mpi = tug_host_open(RTLD_LOCAL);
+    if (host_mpi == NULL)
         return TUG_HOST_NONE;
     struct tug_identity identity;
     tug_identify(host_mpi, &identity);
@@ -191,7 +180,7 @@ static int load_settings(void) {
 }
 
 static int info_transports(void) {
-    (void)find_host();
+    host_mpi = tug_host_open(RTLD_LOCAL);
     const int status = load_settings();
     if (status == 0)
         print_ways();

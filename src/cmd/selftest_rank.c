@@ -27,54 +27,7 @@
 #define COMPUTE_NS 60000000ull
 #define LEAD_NS 5000000ull /* from the beginning of the computation to the put */
 
-#define CALLS(X)                                                                                   \
-    X(Init_thread)                                                                                 \
-    X(Finalize)                                                                                    \
-    X(Comm_rank)                                                                                   \
-    X(Comm_size)                                                                                   \
-    X(Comm_split_type)                                                                             \
-    X(Cart_create)                                                                                 \
-    X(Comm_free)                                                                                   \
-    X(Allreduce)                                                                                   \
-    X(Barrier)                                                                                     \
-    X(Bcast_init)                                                                                  \
-    X(Gather_init)                                                                                 \
-    X(Scatter_init)                                                                                \
-    X(Allgather_init)                                                                              \
-    X(Alltoall_init)                                                                               \
-    X(Reduce_init)                                                                                 \
-    X(Allreduce_init)                                                                              \
-    X(Start)                                                                                       \
-    X(Wait)                                                                                        \
-    X(Request_free)                                                                                \
-    X(Win_create)                                                                                  \
-    X(Win_allocate)                                                                                \
-    X(Win_free)                                                                                    \
-    X(Win_fence)                                                                                   \
-    X(Win_lock)                                                                                    \
-    X(Win_unlock)                                                                                  \
-    X(Win_get_info)                                                                                \
-    X(Info_get)                                                                                    \
-    X(Info_free)                                                                                   \
-    X(Put)                                                                                         \
-    X(Accumulate)
-
-/* That a host may lack. */
-#if MPI_VERSION >= 4
-#define NEWER_CALLS(X)                                                                             \
-    X(Psend_init)                                                                                  \
-    X(Precv_init)                                                                                  \
-    X(Pready_range)
-#else
-#define NEWER_CALLS(X)
-#endif
-
-static struct mpi {
-#define POINTER(Name) __typeof__(MPI_##Name) *Name;
-    CALLS(POINTER)
-    TUG_RING_CALLS(POINTER)
-    NEWER_CALLS(POINTER)
-} mpi;
+static struct tug_host mpi;
 
 static int rank, nranks;
 
@@ -83,20 +36,14 @@ static void *find_library(void) {
     return tug_library_find(path, sizeof path) == 0 ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
-static void *find_host(void) {
-    void *host = NULL;
-    for (size_t i = 0; tug_host_libraries[i] != NULL && host == NULL; i++)
-        host = dlopen(tug_host_libraries[i], RTLD_LAZY | RTLD_GLOBAL);
-#ifdef OPEN_MPI
-    if (host != NULL)
-        tug_openmpi_find_objects(host);
-#endif
-    return host;
+static int lacking(void) {
+    return MPI_ERR_UNSUPPORTED_OPERATION;
 }
 
-/* A call, which below MPI 4 may be an extension. */
+/* A call, which below MPI 4 may be an extension, or one that fails. */
 static void *look_up_call(void *library, void *host, const char *name) {
     static const char *const prefixes[] = {"MPI_", "MPIX_"};
+    int (*const fails)(void) = lacking;
     void *address = NULL;
     char symbol[64];
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0] && address == NULL; i++) {
@@ -104,26 +51,23 @@ static void *look_up_call(void *library, void *host, const char *name) {
         address = library != NULL ? dlsym(library, symbol) : NULL;
         address = address != NULL ? address : dlsym(host, symbol);
     }
-    return address;
+    return address != NULL ? address : *(void *const *)&fails;
 }
 
 /* As the dynamic linker would: the library, if it was preloaded, comes before the host. */
 static bool look_up(int *preloaded) {
-    void *library = find_library(), *host = find_host();
-    bool complete = host != NULL;
+    void *library = find_library(), *host = tug_host_open(RTLD_GLOBAL);
     *preloaded = library != NULL;
-#define FIND(Name)                                                                                 \
-    if (complete) {                                                                                \
-        *(void **)&mpi.Name = look_up_call(library, host, #Name);                                  \
-        complete = mpi.Name != NULL;                                                               \
-    }
-    CALLS(FIND)
-    TUG_RING_CALLS(FIND)
-#define FIND_NEWER(Name) *(void **)&mpi.Name = look_up_call(library, host, #Name);
-    if (complete) {
-        NEWER_CALLS(FIND_NEWER)
-    }
-    return complete;
+    if (host == NULL)
+        return false;
+#ifdef OPEN_MPI
+    tug_openmpi_find_objects(host);
+#endif
+#define FIND(Name) *(void **)&mpi.Name = look_up_call(library, host, #Name);
+#define TUG_CALL(Name, parameters, arguments) FIND(Name)
+#include "host/calls.def"
+    TUG_HOST_FUNCTIONS(FIND)
+    return true;
 }
 
 /* What holds on all ranks. */
@@ -300,8 +244,6 @@ static void Allreduce_init(struct trial *trial) {
 /* From every rank to the one on its right, in parts on either side. */
 static void Psend_init(struct trial *trial) {
 #if MPI_VERSION >= 4
-    if (mpi.Psend_init == NULL || mpi.Precv_init == NULL || mpi.Pready_range == NULL)
-        return;
     mpi.Precv_init(trial->out, PARTS, KIND_WORDS / PARTS, MPI_UNSIGNED,
                    (rank + nranks - 1) % nranks, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &trial->receive);
     mpi.Psend_init(trial->in, 2 * PARTS, KIND_WORDS / (2 * PARTS), MPI_UNSIGNED,

@@ -32,9 +32,9 @@ static struct tug_identity identity;
 static const char *lacked; /* the first call that it lacks */
 
 #ifdef OPEN_MPI
-const char *const tug_host_libraries[] = {"libmpi.so.40", NULL};
+static const char *const libraries[] = {"libmpi.so.40"};
 #else
-const char *const tug_host_libraries[] = {"libmpich.so.12", "libmpi.so.12", NULL};
+static const char *const libraries[] = {"libmpich.so.12", "libmpi.so.12"};
 #endif
 
 struct object_names {
@@ -62,12 +62,10 @@ bool tug_host_is_ours(const void *address) {
                                theirs.dli_fbase == ours.dli_fbase);
 }
 
-/* For programs that were linked with --as-needed and call nothing of MPI but what we stand in front
- * of: the linker has found that they do not need it. NULL: there is none on this machine. */
-static void *load_host(void) {
+void *tug_host_open(int scope) {
     void *host = NULL;
-    for (size_t i = 0; tug_host_libraries[i] != NULL && host == NULL; i++) {
-        host = dlopen(tug_host_libraries[i], RTLD_LAZY | RTLD_GLOBAL);
+    for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && host == NULL; i++) {
+        host = dlopen(libraries[i], RTLD_LAZY | scope);
         if (host != NULL && tug_host_is_ours(dlsym(host, "PMPI_Init"))) {
             dlclose(host);
             host = NULL;
@@ -93,7 +91,9 @@ static void *find_host(void) {
         free(list.names[i]);
     }
     free((void *)list.names);
-    return host != NULL ? host : load_host();
+    /* A program that was linked with --as-needed and calls nothing of MPI but what we stand in
+     * front of: the linker has found that it does not need it. */
+    return host != NULL ? host : tug_host_open(RTLD_GLOBAL);
 }
 
 /* The host's PMPI_name, or what stands in for it. */

@@ -149,9 +149,9 @@ const char *tug_host_lacks(void);
 #define TUG_HOST_BUILT_FOR_VERSION TUG_HOST_BUILT_FOR " 4"
 #endif
 
-/* The names that the library of the host this one is built for goes by, best first; ends with NULL.
- */
-extern const char *const tug_host_libraries[];
+/* Opens the library of the host that this one is built for; scope: RTLD_LOCAL or RTLD_GLOBAL. NULL:
+ * there is none on this machine. */
+void *tug_host_open(int scope);
 
 /* The host's function of a name that is in neither list, or NULL. */
 void *tug_host_find(const char *name);
