@@ -20,40 +20,6 @@ static struct tug_window *oldest, *newest;
 
 /* ---- the table ---- */
 
-#ifndef OPEN_MPI
-
-tug_window_page *_Atomic tug_window_pages[TUG_WINDOW_PAGES];
-
-static bool table_set(struct tug_window *window) {
-    uint32_t key = tug_window_key(window->handle);
-    tug_window_page *_Atomic *entry = &tug_window_pages[key >> TUG_WINDOW_PAGE_BITS];
-    tug_window_page *page = atomic_load(entry);
-    if (page == NULL) {
-        tug_window_page *fresh = calloc(1, sizeof(*fresh));
-        if (fresh == NULL)
-            return false;
-        if (atomic_compare_exchange_strong(entry, &page, fresh))
-            page = fresh;
-        else
-            free(fresh);
-    }
-    /* release: pairs with the acquire in tug_window_find */
-    atomic_store_explicit(&(*page)[key & ((1u << TUG_WINDOW_PAGE_BITS) - 1)], window,
-                          memory_order_release);
-    return true;
-}
-
-/* The host may have given the handle to a new window of another thread already: only ours goes. */
-static void table_clear(struct tug_window *window) {
-    uint32_t key = tug_window_key(window->handle);
-    tug_window_page *page = atomic_load(&tug_window_pages[key >> TUG_WINDOW_PAGE_BITS]);
-    struct tug_window *expected = window;
-    atomic_compare_exchange_strong(&(*page)[key & ((1u << TUG_WINDOW_PAGE_BITS) - 1)], &expected,
-                                   NULL);
-}
-
-#else
-
 struct tug_window_entry tug_window_entries[TUG_WINDOW_ENTRIES];
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -64,14 +30,14 @@ static struct tug_window_entry *entry_of(MPI_Win win) {
     for (unsigned looks = 0; looks < TUG_WINDOW_ENTRIES; looks++) {
         struct tug_window_entry *entry = &tug_window_entries[key];
         MPI_Win handle = atomic_load_explicit(&entry->handle, memory_order_relaxed);
-        if (handle == win || handle == NULL)
+        if (handle == win || !handle)
             return entry;
         key = (key + 1) % TUG_WINDOW_ENTRIES;
     }
     return NULL;
 }
 
-/* Addresses come back as windows come and go, but a program may see as many different ones as there
+/* Handles come back as windows come and go, but a program may see as many different ones as there
  * are entries: then the window stays the host's. */
 static bool table_set(struct tug_window *window) {
     pthread_mutex_lock(&table_lock);
@@ -85,6 +51,7 @@ static bool table_set(struct tug_window *window) {
     return entry != NULL;
 }
 
+/* The host may have given the handle to a new window of another thread already: only ours goes. */
 static void table_clear(struct tug_window *window) {
     pthread_mutex_lock(&table_lock);
     struct tug_window_entry *entry = entry_of(window->handle);
@@ -93,8 +60,6 @@ static void table_clear(struct tug_window *window) {
         atomic_compare_exchange_strong(&entry->window, &expected, NULL);
     pthread_mutex_unlock(&table_lock);
 }
-
-#endif
 
 static void list_add(struct tug_window *window) {
     pthread_mutex_lock(&list_lock);

@@ -69,47 +69,18 @@ struct tug_geometry {
     MPI_Aint shift;
 };
 
-#ifndef OPEN_MPI
-
-/* The taken windows by handle. MPICH handles of windows: kind in bits 31-30 (builtin 1, direct 2,
- * indirect 3), object type in 29-26, index below. Two levels, so that looking up is two loads and a
- * handle that was never ours costs a branch. */
-#define TUG_WINDOW_PAGE_BITS 10
-#define TUG_WINDOW_PAGES (1u << (27 - TUG_WINDOW_PAGE_BITS))
-typedef struct tug_window *_Atomic tug_window_page[1u << TUG_WINDOW_PAGE_BITS];
-extern tug_window_page *_Atomic tug_window_pages[TUG_WINDOW_PAGES];
-
-static inline uint32_t tug_window_key(MPI_Win win) {
-    uint32_t handle = (uint32_t)win;
-    return (handle & 0x03ffffffu) | ((handle & 0x40000000u) >> 4);
-}
-
-/* The taken window behind a handle, or NULL. */
-static inline struct tug_window *tug_window_find(MPI_Win win) {
-    uint32_t key = tug_window_key(win);
-    tug_window_page *page =
-        atomic_load_explicit(&tug_window_pages[key >> TUG_WINDOW_PAGE_BITS], memory_order_acquire);
-    if (__builtin_expect(page == NULL, 0))
-        return NULL;
-    struct tug_window *window = atomic_load_explicit(
-        &(*page)[key & ((1u << TUG_WINDOW_PAGE_BITS) - 1)], memory_order_acquire);
-    return __builtin_expect(window != NULL && window->handle == win, 1) ? window : NULL;
-}
-
-#else
-
-/* The taken windows by handle, an address: an entry is where its hash says, or in one of those
- * behind it, up to an empty one. One that has been left keeps its handle, so that looking goes on,
- * until the handle comes back. */
+/* The taken windows by handle: an entry is where its hash says, or in one of those behind it, up to
+ * an empty one. One that has been left keeps its handle, so that looking goes on, until the handle
+ * comes back. Mostly that is two loads of one line. */
 #define TUG_WINDOW_ENTRIES (1u << 14)
 struct tug_window_entry {
-    _Atomic MPI_Win handle;
+    _Atomic MPI_Win handle; /* all bits 0, which is no window's: empty */
     struct tug_window *_Atomic window;
 };
 extern struct tug_window_entry tug_window_entries[TUG_WINDOW_ENTRIES];
 
 static inline uint32_t tug_window_key(MPI_Win win) {
-    return (uint32_t)((uint64_t)((uintptr_t)win >> 4) * 0x9e3779b97f4a7c15u >> 50);
+    return (uint32_t)((uint64_t)(uintptr_t)win * 0x9e3779b97f4a7c15u >> 50);
 }
 
 /* The taken window behind a handle, or NULL. */
@@ -120,14 +91,12 @@ static inline struct tug_window *tug_window_find(MPI_Win win) {
         MPI_Win handle = atomic_load_explicit(&entry->handle, memory_order_relaxed);
         if (__builtin_expect(handle == win, 1)) /* acquire: pairs with the release in table_set */
             return atomic_load_explicit(&entry->window, memory_order_acquire);
-        if (handle == NULL)
+        if (!handle)
             break;
         key = (key + 1) % TUG_WINDOW_ENTRIES;
     }
     return NULL;
 }
-
-#endif
 
 /* Notes the failure of an operation whose call has returned; the first one stays. */
 static inline void tug_window_defer(struct tug_window *window, int error) {
