@@ -10,6 +10,8 @@ BEGIN {
     named["async"] = "host MPI, progress thread"
     named["tug"] = "Tugboat"
     named["openmpi"] = "Open MPI"
+    named["caller"] = "the caller drives"
+    named["thread"] = "the offload thread drives"
     nof = split(of, chosen, " ")
     for (i = 1; i <= nof; i++)
         wanted[chosen[i]] = 1

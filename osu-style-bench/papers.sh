@@ -27,7 +27,7 @@ done
 # shellcheck disable=SC2034 # for papers_*.sh
 tugboat=$build/bin/tugboat
 bench=$build/bin/osu-style-bench
-# shellcheck disable=SC2034 # for papers_llcl.sh
+# shellcheck disable=SC2034 # for llcl_columns.sh
 stand_in=$build/tests/verbs/fake
 mpiexec=${MPIEXEC:-$(command -v mpiexec.mpich || command -v mpiexec.hydra || command -v mpiexec)}
 command -v gnuplot >/dev/null || { echo "papers: gnuplot is missing" >&2; exit 1; }
@@ -67,6 +67,8 @@ rows() {
     timeout 3000 "$mpiexec" -n "$ranks" "$bench/$program" --csv "$@" | grep -v '^#'
 }
 
+# shellcheck source=/dev/null
+. "$here/llcl_columns.sh"
 # shellcheck source=/dev/null
 . "$here/papers_llcl.sh"
 # shellcheck source=/dev/null

@@ -8,6 +8,7 @@
 # The rule. A claim holds if the median is within the paper's number, wherever that was measured. If it is not, it
 # does not hold where the offload thread had a core of its own: it was given one, or there is one for
 # each calling thread and each offload thread of both ranks. Elsewhere, and where nothing was measured, it cannot be shown here.
+# A slow read makes the call a small part of it: that part is within the paper's number only if the latency is, against the caller's.
 function verdict(value, limit, at_least, own) {
     if (value != "" && (at_least ? value >= limit : value <= limit)) return "holds"
     return value != "" && own ? "does not hold" : "cannot be shown here"
@@ -55,12 +56,13 @@ END {
     many = bytes " bytes, " most " threads"
     row_of("latency, " one ", &#181;s; thread / host", "latency", "%.3f", of("thread", "to_host"), "x%.2f", 1.19, 0,
         "x1.19 (2.813 / 2.365 on Tofu)")
-    row_of("the same; thread / caller", "latency", "%.3f", over(of("thread", "to_host"), of("caller", "to_host")), "x%.2f", 1.11, 0,
+    slower = over(of("thread", "to_host"), of("caller", "to_host"))
+    row_of("the same; thread / caller", "latency", "%.3f", slower, "x%.2f", 1.11, 0,
         "x1.11 (3.67 / 3.31 on InfiniBand)")
     row_of("time in the call, " one ", &#181;s", "overhead", "%.3f", of("thread", "overhead"), "%.3f", 0.117, 0, "0.117 on Tofu")
     row_of("the same; thread / caller", "overhead", "%.3f", over(of("thread", "overhead"), of("caller", "overhead")), "x%.2f", 1.42, 0,
         "x1.42 (0.689 / 0.486 on InfiniBand)")
-    row("time in the call, as part of the latency, %", "%.1f", part("caller"), part("thread"), part("host"), part("thread"), "%.2f", 4.19, 0,
+    row("time in the call, as part of the latency, %", "%.1f", part("caller"), part("thread"), part("host"), part("thread"), "%.2f", slower <= 1.11 ? 4.19 : -1, 0,
         "4.19 on Tofu, the rest is to overlap", 1)
     row_of("computing slowed down by a read that is out, %", "taken", "%.1f", of("thread", "taken"), "%.2f", 4.19, 0,
         "nothing printed; not more than the 4.19 above")

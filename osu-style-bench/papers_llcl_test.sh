@@ -60,6 +60,11 @@ expect "worse, a core for each of one calling thread" 4 0 "$no" "$no" "$no" "$no
 expect "worse, a core for each of four calling threads" 7 0 "$no" "$no" "$no" "$no" "$no" "$no" "$no" "$no" "$no" "$no"
 expect "worse, the thread was given a core" 2 1 "$no" "$no" "$no" "$no" "$no" "$no" "$no" "$not" "$not" "$no"
 
+# a call that is a small part of a slow read
+medians 28 0.117 4 4 14 5.8 0.19 5.2 >"$work/medians.csv.made"
+expect "slow reads, a core for each" 4 0 "$no" "$no" $yes $yes "$no" $yes $yes $yes $yes $yes
+expect "slow reads, two cores shared" 2 0 "$not" "$not" $yes $yes "$not" $yes $yes $yes $yes $yes
+
 # nothing was measured of the thread
 sed -i '/^thread/d' "$work/medians.csv.made"
 said 64 0 | grep -v "^$not$" && fail "something that was not measured has a verdict"

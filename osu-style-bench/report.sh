@@ -39,6 +39,14 @@ trap 'rm -rf "$work"' EXIT
 nfailed=0
 # shellcheck source=osu-style-bench/page.sh
 source "$here/page.sh"
+# shellcheck disable=SC2034 # for llcl_columns.sh
+{
+    stand_in=$build/tests/verbs/fake
+    llcl_threads=1,4 llcl_sizes=8,4K,64K llcl_rounds=$rounds llcl_samples=3 llcl_seconds=0.01
+    [[ $amount != least ]] || llcl_samples=1 llcl_seconds=0.001
+}
+# shellcheck source=osu-style-bench/llcl_columns.sh
+source "$here/llcl_columns.sh"
 
 # --- Open MPI, where it is ----------------------------------------------------------------------------
 
@@ -143,6 +151,33 @@ columns() {
     awk -f "$here/report_columns.awk" -v pairs="$pairs" -v name="$name" "$work/runs" >"$out/data/$name.csv"
 }
 
+# reads NAME WHERE VALUE [THREADS]: reads of LLCL where the caller drives, where the offload thread does, and by the host alone; measured once for all
+# steps. With a core for the thread, too, for the table of what the paper says.
+declare -A reads_of
+reads() {
+    if [[ -z ${reads_of[$2]:-} ]]; then
+        reads_of[$2]=yes
+        { llcl_measure "$2" && { [[ $2 != shm ]] || ! llcl_has_two_cores || llcl_measure bound; }; } 2>"$work/err" ||
+            failed "${title_of[$1]}: $(grep . "$work/err" | tail -n 1)"
+    fi
+    awk -F, -v name="$1" -v value="$3" -v threads="${4:-}" '
+        NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        threads != "" && $3 != threads { next }
+        {
+            key = threads != "" ? $4 : $3 "/" $4
+            if (!(key in known)) { known[key] = 1; keys[++n] = key }
+            here[key, $1] = $(at[value])
+            range[key, $1] = $(at[value] + 1) "," $(at[value] + 2)
+        }
+        END {
+            print "title,key,value,better,host,caller,thread,host_least,host_most,caller_least,caller_most,thread_least,thread_most"
+            for (i = 1; i <= n; i++) {
+                key = keys[i]
+                print name "," key ",,," here[key, "host"] "," here[key, "caller"] "," here[key, "thread"] "," range[key, "host"] "," range[key, "caller"] "," range[key, "thread"]
+            }
+        }' "$out/data/llcl_$2.csv" >"$out/data/$1.csv"
+}
+
 # beside NAME SERIES: reads "KEY VALUE" lines and puts them into data/NAME.csv as one more series.
 beside() {
     awk -F, -v OFS=, -v series="$2" '
@@ -184,7 +219,7 @@ woken() {
 sizes=8,1K,4K,32K,256K,2M,16M crowd_sizes=8,4K,32K,256K,2M block_sizes=8,64K,1M
 single_times=20
 passive=() short=() updates=() epochs=(--seconds 0.01) partitions=(--sizes "8,4K,64K" --trips 5)
-bursts=(--samples 5) packed=(--samples 3) gets=(--samples 5) latencies=(--samples 11) rates=(--samples 3)
+packed=(--samples 3) gets=(--samples 5) latencies=(--samples 11) rates=(--samples 3)
 case $amount in
 quick)
     single_times=10
@@ -195,7 +230,7 @@ least)
     sizes=8,32K,1M crowd_sizes=8,32K block_sizes=8,64K
     passive=(--compute-ms 5 --epochs 1) short=(--seconds 0.005) epochs=(--seconds 0.001)
     updates=(--samples 2 --seconds 0.005 --table-bits 12)
-    bursts=(--samples 1 --bursts 20) packed=(--samples 1 --puts 1024 --passes 1 --table-bits 12)
+    packed=(--samples 1 --puts 1024 --passes 1 --table-bits 12)
     gets=(--samples 1 --seconds 0.0005) latencies=(--samples 1 --seconds 0.0005)
     rates=(--samples 1 --seconds 0.002 --threads "1,2")
     partitions=(--sizes 8 --partitions 4 --trips 2 --seconds 0.001)
@@ -230,15 +265,15 @@ steps() {
     begin latency 3 10 lines nanoseconds "bytes" "latency of one operation of LLCL, one node" \
         "One at a time on mapped memory: as meant (engine), and under one lock with waits that poll (locked); active messages go through shared memory." &&
         columns latency llcl_latency "engine_ns=engine locked_ns=locked" "${latencies[@]}"
-    environment=("${tcp[@]}")
-    begin latency_tcp 2 8 lines nanoseconds "bytes" "latency of one operation of LLCL, $over_tcp" \
-        "As meant (engine), and under one lock with waits that poll (locked)." &&
-        columns latency_tcp llcl_latency "engine_ns=engine locked_ns=locked" --sizes 8,512,4K,64K --ops read,write \
-            "${latencies[@]}"
-    environment=()
-    begin overhead 1 2 bars nanoseconds "" "time a thread is inside a call of LLCL" \
-        "8 bytes, 64 calls in a burst, memory that is not mapped: the operations are sent. Without and with one lock around all calls." &&
-        columns overhead llcl_overhead "engine_ns=engine locked_ns=locked" --memory private "${bursts[@]}"
+    begin latency_private 8 20 lines microseconds "bytes" "a read of LLCL by what drives it, one node" \
+        "One at a time, memory that is not mapped. The caller waits in the library and drives it; or it looks at a flag, and the offload thread drives; or MPI_Get and a flush of the host. Below is what Endo and Taura say of that." &&
+        reads latency_private shm latency 1
+    begin latency_tcp 8 20 lines microseconds "bytes" "a read of LLCL by what drives it, $over_tcp" \
+        "One at a time: the caller drives, the offload thread drives, MPI_Get and a flush of the host." &&
+        reads latency_tcp tcp latency 1
+    begin overhead 1 1 bars microseconds "" "time inside the call that starts a read of LLCL" \
+        "Threads and bytes, one node, memory that is not mapped: the caller drives, the offload thread drives, MPI_Get of the host." &&
+        reads overhead shm overhead
     begin put_rate 10 40 lines "million a second" "threads" "8-byte puts by threads" \
         "MPI_Win_allocate on one node, a flush for every 64." &&
         compare put_rate 2 "host tug openmpi" put_rate_threads "${short[@]}"
@@ -369,7 +404,9 @@ HTML
         plot "$name" || echo '<p class="bad">no figures</p>'
         printf '<figcaption>%s %s</figcaption></figure>\n' "$(see "$name")" "$(escape <<<"${caption_of[$name]}")"
     done
-    echo "</main><h2>All ratios</h2><div class=\"table\"><table>"
+    echo "</main>"
+    [[ ! -s $out/data/llcl_shm.csv && ! -s $out/data/llcl_tcp.csv ]] || llcl_table 2
+    echo "<h2>All ratios</h2><div class=\"table\"><table>"
     echo "<tr><th>what</th><th>case</th><th>host MPI</th><th>with Tugboat</th><th>unit</th><th>better by</th>"
     ((${#openmpi[@]} == 0)) || echo "<th>Open MPI</th><th>Tugboat to it</th>"
     echo "</tr>"

@@ -34,7 +34,7 @@ END {
         if (row != "")
             print "</td></tr>"
     } else if (ncases == 0) {
-        print "Compare the curves: there is no host MPI in this one."
+        print column["host"] ? "Compare the curves: the host MPI is one of them." : "Compare the curves: there is no host MPI in this one."
     } else {
         ahead = count["c5"] + count["c6"]
         behind = count["c1"] + count["c2"]

@@ -11,6 +11,8 @@ BEGIN {
     label["async"] = "host MPI, async progress"
     label["tug"] = "with Tugboat"
     label["openmpi"] = "Open MPI"
+    label["caller"] = "the caller drives"
+    label["thread"] = "the offload thread drives"
     split("#d55e00 #e69f00 #0072b2 #009e73 #cc79a7 #7f7f7f #56b4e9 #6b5b00", colour, " ")
     colour_of["host"] = 1
     colour_of["async"] = 2

@@ -39,6 +39,11 @@ has bcast_crowd host tug $other predicted memcpy
 has overlap host tug $other "computing alone"
 has gups host tug $other
 has gets remembered asked cached plain
+for name in latency_private latency_tcp overhead; do has $name host caller thread; done
+bash "$here/papers_llcl_test.sh" >/dev/null || fail "verdicts on made-up numbers"
+places=$(find "$work/report/data" -name 'llcl_*.csv' ! -name '*_runs.csv' | wc -l)
+[ "$places" -ge 2 ] && [ "$(grep -cE '<td>(holds|does not hold|cannot be shown here)</td></tr>$' "$page")" -eq $((places > 2 ? 28 : 20)) ] ||
+    fail "not each claim of the paper has a verdict"
 grep -Eo '(src|href)="[^"]{0,40}' "$page" | grep -Ev '="(data:|#)' && fail "the page refers to something outside"
 [ "$(grep -c '<tr><td>updates of random words' "$page")" -eq 4 ] || fail "the table of ratios lacks updates of random words"
 
