@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "cmd/pick.h"
@@ -82,6 +83,9 @@ int tug_cmd_no_option(const char *command, const char *option);
 int tug_cmd_no_value(const char *command, const char *option);
 int tug_cmd_no_argument(const char *command, const char *argument);
 int tug_cmd_cannot_run(const char *name, int error);
+
+/* A whole number from 1 to `most` at *text, which then points behind it. */
+bool tug_take_number(const char **text, uint64_t most, uint64_t *number);
 
 /* A JSON string, in its quotes: file names and arguments may hold anything. */
 void tug_print_string(const char *text, FILE *out);

@@ -47,10 +47,10 @@ struct compare {
 /* ---- options ---- */
 
 static bool parse_runs(const char *text, int *runs) {
-    char *end;
-    const long number = strtol(text, &end, 10);
-    if (end == text || *end != '\0' || number < TUG_COMPARE_RUNS_LEAST ||
-        number > TUG_COMPARE_RUNS_MOST) {
+    const char *end = text;
+    uint64_t number;
+    if (!tug_take_number(&end, TUG_COMPARE_RUNS_MOST, &number) || *end != '\0' ||
+        number < TUG_COMPARE_RUNS_LEAST) {
         tug_cmd_say("compare -n %s: it must be a number of runs, %d to %d", text,
                     TUG_COMPARE_RUNS_LEAST, TUG_COMPARE_RUNS_MOST);
         return false;

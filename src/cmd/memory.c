@@ -99,9 +99,14 @@ static void print_kept(struct table *table, size_t most, size_t packet) {
            sizeof(struct tug_buffer) + TUG_SMALL_PACKET_BYTES, "packets");
 }
 
+/* Of a packet, with what it is kept in. */
+static size_t packet_of(const struct tug_transport *row) {
+    return sizeof(struct tug_buffer) + row->packet_bytes;
+}
+
 static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
-    const size_t shm = tug_wire_shm_packet(), mpi = tug_wire_mpi_packet();
-    const size_t tcp = tug_wire_tcp_packet(), all = tug_wire_tcp_footprint(ranks, 0);
+    const size_t shm = packet_of(&tug_transport_shm), mpi = packet_of(&tug_transport_mpi);
+    const size_t tcp = packet_of(&tug_transport_tcp), all = tug_wire_tcp_footprint(ranks, 0);
     const size_t endpoint = tug_wire_tcp_endpoint_footprint(0);
     row(table, "page, registrations and inbox", sizeof(struct tug_node_memory),
         "what is used of it");
@@ -129,7 +134,7 @@ static void print_wires(struct table *table, uint64_t ranks, uint32_t active) {
 
 /* Only where it is used. */
 static void print_ofi(struct table *table, uint64_t ranks) {
-    const size_t packet = tug_wire_ofi_packet();
+    const size_t packet = packet_of(&tug_transport_ofi);
     char reason[256];
     if (!(tug_settings.transports & TUG_WAY_OFI) || tug_transport_ofi.missing(reason))
         return;
@@ -217,7 +222,7 @@ static void print_table(uint64_t ranks, uint32_t active) {
     print_bytes("all of it", table.total, "");
     table.total = 0;
     const size_t packet =
-        tug_wire_tcp_footprint(ranks, 0) > 0 ? tug_wire_tcp_packet() : tug_wire_mpi_packet();
+        packet_of(tug_wire_tcp_footprint(ranks, 0) > 0 ? &tug_transport_tcp : &tug_transport_mpi);
     row_of(&table, "and on its way to one peer, at most", TUG_STREAM_WINDOW + 1, packet, "packets");
     row(&table, "and to all of them, at most", tug_packets_under_way(active, packet),
         "over all contexts, if none answers");
@@ -234,23 +239,13 @@ static void print_table(uint64_t ranks, uint32_t active) {
     print_array(ranks, active);
 }
 
-/* A whole number from 1 to `most`, followed by `end`; *text then points behind it. */
-static bool parse_number(const char **text, uint64_t most, uint64_t *number) {
-    char *end;
-    if (**text < '1' || **text > '9' || strspn(*text, "0123456789") > 12)
-        return false;
-    *number = strtoull(*text, &end, 10);
-    *text = end;
-    return *number <= most;
-}
-
 int tug_cmd_memory(const char *text) {
     uint64_t ranks = 0, active = 0;
     const char *at = text != NULL ? text : "";
-    bool good = parse_number(&at, RANKS_MOST, &ranks);
+    bool good = tug_take_number(&at, RANKS_MOST, &ranks);
     if (good && *at == ',') {
         at++;
-        good = parse_number(&at, ranks, &active);
+        good = tug_take_number(&at, ranks, &active);
     }
     if (!good || *at != '\0') {
         tug_cmd_say("info --memory needs RANKS or RANKS,ACTIVE, for example 1000000,1024");

@@ -6,7 +6,6 @@
  */
 #include "cmd/model.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,22 +36,11 @@ static bool complain(const char *option, const char *value, const char *wanted) 
 
 /* ---- options ---- */
 
-/* A whole number from 1 to `most` at *text, which then points behind it. */
-static bool take_number(const char **text, uint64_t most, uint64_t *number) {
-    char *end;
-    if (**text < '0' || **text > '9')
-        return false;
-    errno = 0;
-    *number = strtoull(*text, &end, 10);
-    *text = end;
-    return errno == 0 && *number >= 1 && *number <= most;
-}
-
 static bool parse_count(const char *option, const char *text, uint32_t most, uint32_t *count) {
     uint64_t number;
     char wanted[64];
     const char *at = text;
-    if (take_number(&at, most, &number) && *at == '\0') {
+    if (tug_take_number(&at, most, &number) && *at == '\0') {
         *count = (uint32_t)number;
         return true;
     }
@@ -63,7 +51,7 @@ static bool parse_count(const char *option, const char *text, uint32_t most, uin
 /* Bytes, with K, M or G for powers of 1024. */
 static bool take_size(const char **text, uint64_t *bytes) {
     static const char units[] = "KMG";
-    if (!take_number(text, SIZE_MOST, bytes))
+    if (!tug_take_number(text, SIZE_MOST, bytes))
         return false;
     const char *unit = **text != '\0' ? strchr(units, **text) : NULL;
     if (unit != NULL) {
@@ -96,7 +84,7 @@ static bool parse_torus(struct options *options, const char *text) {
     const char *at = text;
     for (int d = 0; d < 3; d++) {
         uint64_t side;
-        if ((d > 0 && *at++ != 'x') || !take_number(&at, UINT32_MAX, &side))
+        if ((d > 0 && *at++ != 'x') || !tug_take_number(&at, UINT32_MAX, &side))
             return complain("--torus", text, "nodes along three axes, such as 2x3x2");
         options->report->shape.torus[d] = (uint32_t)side;
     }
@@ -109,10 +97,10 @@ static bool parse_tree(struct options *options, const char *text) {
     uint64_t radix = 0;
     uint64_t taper = 1;
     const char *at = text;
-    bool good = take_number(&at, 65536, &radix);
+    bool good = tug_take_number(&at, 65536, &radix);
     if (good && *at == ':') {
         at++;
-        good = take_number(&at, 65536, &taper);
+        good = tug_take_number(&at, 65536, &taper);
     }
     if (!good || *at != '\0')
         return complain("--tree", text, "nodes of a switch, such as 16, or with a taper, 16:2");

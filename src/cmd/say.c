@@ -1,8 +1,9 @@
 /*
- * What all commands say when they cannot go on, and text for JSON. See cmd.h.
+ * What all commands say when they cannot go on, numbers, and text for JSON. See cmd.h.
  */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/cmd.h"
@@ -35,6 +36,16 @@ int tug_cmd_no_argument(const char *command, const char *argument) {
 int tug_cmd_cannot_run(const char *name, int error) {
     tug_cmd_say("cannot run %s: %s", name, strerror(error));
     return error == ENOENT ? TUG_EXIT_NOT_FOUND : TUG_EXIT_NOT_EXECUTABLE;
+}
+
+bool tug_take_number(const char **text, uint64_t most, uint64_t *number) {
+    char *end;
+    if (**text < '0' || **text > '9')
+        return false;
+    errno = 0;
+    *number = strtoull(*text, &end, 10);
+    *text = end;
+    return errno == 0 && *number >= 1 && *number <= most;
 }
 
 void tug_print_string(const char *text, FILE *out) {

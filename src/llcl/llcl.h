@@ -136,8 +136,7 @@ enum tug_shortcut tug_context_shortcut(tug_context *context, uint32_t peer,
 
 /* Around the wait of a thread that will send something to those that it hears from: that can
  * acknowledge their packets. Several threads may be taken for one. Any thread. */
-void tug_context_begin_reply(tug_context *context);
-void tug_context_end_reply(tug_context *context);
+void tug_context_replies(tug_context *context, bool soon);
 
 /* That a counter has reached a value: a done() for what waits for it. */
 struct tug_counter_goal {

@@ -146,12 +146,8 @@ void tug_context_wait(tug_context *context, bool (*done)(void *d), void *d) {
         wait_for_end(context, done, d, tug_engine_wait);
 }
 
-void tug_context_begin_reply(tug_context *context) {
-    atomic_store_explicit(&context->fabric.replies, true, memory_order_relaxed);
-}
-
-void tug_context_end_reply(tug_context *context) {
-    atomic_store_explicit(&context->fabric.replies, false, memory_order_relaxed);
+void tug_context_replies(tug_context *context, bool soon) {
+    atomic_store_explicit(&context->fabric.replies, soon, memory_order_relaxed);
 }
 
 /* ---- lost processes ---- */

@@ -365,7 +365,7 @@ static bool is_near(const struct tug_remote *remote, int rank, int *node_rank) {
 static int start(struct tug_window *window, const int *ranks, int n) {
     struct tug_remote *remote = window->remote;
     int error = MPI_SUCCESS;
-    tug_context_begin_reply(remote->domain->context);
+    tug_context_replies(remote->domain->context, true);
     for (int i = 0, near; i < n && error == MPI_SUCCESS; i++)
         if (ranks[i] >= 0 && is_near(remote, ranks[i], &near)) {
             (void)tug_node_start(window, &near, 1);
@@ -376,7 +376,7 @@ static int start(struct tug_window *window, const int *ranks, int n) {
             else
                 error = await(remote, ranks[i], &state->posts, ++state->posts_used);
         }
-    tug_context_end_reply(remote->domain->context);
+    tug_context_replies(remote->domain->context, false);
     return error;
 }
 

@@ -50,10 +50,6 @@ size_t tug_wire_ofi_endpoint_footprint(void) {
     return 0;
 }
 
-size_t tug_wire_ofi_packet(void) {
-    return 0;
-}
-
 bool tug_wire_ofi_lacks_card(char *reason) {
     return ofi_missing(reason);
 }

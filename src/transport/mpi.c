@@ -489,6 +489,7 @@ static int mpi_open(struct tug_fabric *fabric, void **state, char *reason) {
 }
 
 const struct tug_transport tug_transport_mpi = {.name = "mpi",
+                                                .packet_bytes = TUG_MPI_PACKET_BYTES,
                                                 .help = "packets by messages of the host MPI",
                                                 .open = mpi_open,
                                                 .make = mpi_make,
@@ -504,8 +505,4 @@ const struct tug_transport tug_transport_mpi = {.name = "mpi",
 
 size_t tug_wire_mpi_footprint(void) {
     return sizeof(struct mpi_wire) + RECEIVES * (sizeof(struct tug_buffer) + TUG_MPI_PACKET_BYTES);
-}
-
-size_t tug_wire_mpi_packet(void) {
-    return sizeof(struct tug_buffer) + TUG_MPI_PACKET_BYTES;
 }

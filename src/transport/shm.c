@@ -450,6 +450,7 @@ static int shm_open(struct tug_fabric *fabric, void **state, char *reason) {
 
 const struct tug_transport tug_transport_shm = {
     .name = "shm",
+    .packet_bytes = TUG_INBOX_PACKET_BYTES,
     .help = "packets through inboxes in memory shared by the node",
     .missing = tug_shm_missing,
     .open = shm_open,
@@ -468,8 +469,4 @@ const struct tug_transport tug_transport_shm = {
 size_t tug_wire_shm_footprint(uint32_t node_size) {
     return view_bytes(node_size) + sizeof(struct tug_words) +
            node_size * (sizeof(uint64_t) + sizeof(uint8_t));
-}
-
-size_t tug_wire_shm_packet(void) {
-    return sizeof(struct tug_buffer) + TUG_INBOX_PACKET_BYTES;
 }

@@ -71,7 +71,8 @@ struct tug_longs {
 
 struct tug_transport {
     const char *name;
-    const char *help; /* one line, for `tugboat info -d` */
+    const char *help;      /* one line, for `tugboat info -d` */
+    uint32_t packet_bytes; /* of those that it carries; 0: none */
 
     /* Why this machine cannot have it (a sentence in `reason`, 256 bytes); or false, and in reason
      * perhaps what it would be. No MPI. Any thread. NULL: it is the host MPI that decides. */

@@ -221,6 +221,7 @@ static int ofi_open(struct tug_fabric *fabric, void **state, char *reason) {
 
 const struct tug_transport tug_transport_ofi = {
     .name = "ofi",
+    .packet_bytes = TUG_OFI_PACKET_BYTES,
     .help =
         "libfabric: RMA, atomics and packets over Slingshot, EFA, Omni-Path and others, sockets",
     .missing = ofi_missing,
@@ -248,8 +249,4 @@ size_t tug_wire_ofi_footprint(uint64_t nranks) {
 
 size_t tug_wire_ofi_endpoint_footprint(void) {
     return sizeof(struct tug_ofi_endpoint) + TUG_LONG_PIECE;
-}
-
-size_t tug_wire_ofi_packet(void) {
-    return sizeof(struct tug_buffer) + TUG_OFI_PACKET_BYTES;
 }

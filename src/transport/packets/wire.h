@@ -158,8 +158,7 @@ struct tug_wire {
 #define TUG_MPI_TAG_LONG 1
 
 /* Bytes of a process that a wire costs (`tugboat info --memory`), for tcp and ofi in each context
- * and once a process (ofi: 0, not in this build); bytes of a packet; the most packets that a pool
- * keeps for later. */
+ * and once a process (ofi: 0, not in this build); the most packets that a pool keeps for later. */
 size_t tug_wire_shm_footprint(uint32_t node_size);
 size_t tug_wire_mpi_footprint(void);
 size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active);
@@ -170,10 +169,6 @@ size_t tug_wire_ofi_endpoint_footprint(void);
 /* True, and why (256 bytes): ofi cannot do RMA by a card here, if it is allowed. Any thread. */
 bool tug_wire_ofi_lacks_card(char *reason);
 
-size_t tug_wire_shm_packet(void);
-size_t tug_wire_mpi_packet(void);
-size_t tug_wire_tcp_packet(void);
-size_t tug_wire_ofi_packet(void);
 size_t tug_pool_spare_most(size_t packet_bytes);
 
 #endif

@@ -382,6 +382,7 @@ static int tcp_open(struct tug_fabric *fabric, void **state, char *reason) {
 
 const struct tug_transport tug_transport_tcp = {
     .name = "tcp",
+    .packet_bytes = TUG_TCP_PACKET_BYTES,
     .help = "packets through sockets of our own, where the host MPI goes by sockets too",
     .open = tcp_open,
     .close = tcp_close,
@@ -406,8 +407,4 @@ size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active) {
 size_t tug_wire_tcp_endpoint_footprint(uint64_t active) {
     return sizeof(struct tug_tcp_endpoint) + TUG_TCP_RECEIVE_BYTES + tug_table_footprint(active) +
            active * (sizeof(struct tug_tcp_peer) + 2 * sizeof(struct tug_tcp_link));
-}
-
-size_t tug_wire_tcp_packet(void) {
-    return sizeof(struct tug_buffer) + TUG_TCP_PACKET_BYTES;
 }
