@@ -14,7 +14,7 @@ declare -A llcl_setting=([caller]=TUGBOAT_PROGRESS=caller [thread]=TUGBOAT_PROGR
 # llcl_once DRIVER OPTION...: one run. Over TCP MPICH 4.0.2 alone hangs now and then in its MPI_Finalize, which the benchmarks
 # leave with an error: such a run gets another chance.
 llcl_once() {
-    local run=(timeout 900 env "${llcl_setting[$1]}" "$mpiexec" -n 2 "$bench/llcl_reads" --csv --ways "${llcl_way[$1]}" "${@:2}") said
+    local run=(timeout 300 env "${llcl_setting[$1]}" "$mpiexec" -n 2 "$bench/llcl_reads" --csv --ways "${llcl_way[$1]}" "${@:2}") said
     said=$("${run[@]}") || said=$("${run[@]}") || return 1
     grep -v '^#' <<<"$said"
 }

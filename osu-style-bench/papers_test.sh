@@ -89,14 +89,15 @@ if [ -e "$stand_in" ] && [ "$(nproc)" -ge 2 ]; then
     claims bound 'stand-in for a card, a core for the thread' 1 | expect
 fi
 
-# What the card is given: one request for each read; with many at once few doorbells for those that are short.
+# What the card is given: one request for each read; with many at once few doorbells for those that are short. An offload thread that
+# keeps up with the callers has few at once.
 if [ -e "$stand_in" ]; then
     [ "$(wc -l <"$work/data/llcl_counts.csv")" = 17 ] || fail "llcl_counts.csv: not all rows"
     awk -F, 'FNR > 1 {
             printf "<tr><td>%s</td><td>%s</td><td>%d</td><td>%d</td><td>%.2f</td><td>%.2f</td><td>%.2f</td><td>%.2f</td></tr>\n",
                 $1, $2, $3, $4, $6 / $5, $7 / $5, $8 / $5, $9 / $5
             if ($6 > $5 + 8 || $6 < $5 || $7 > $6 || $9 > 8) exit 1
-            if ($1 == "many" && $4 == 8 && ($7 > $5 / 4 || $8 > $5 / 4)) exit 1
+            if ($1 == "many" && $2 == "caller" && $4 == 8 && ($7 > $5 / 4 || $8 > $5 / 4)) exit 1
         }' "$work/data/llcl_counts.csv" >"$work/sums" || fail "the card is given more than it should"
     expect <"$work/sums"
 fi

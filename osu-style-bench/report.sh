@@ -266,7 +266,7 @@ steps() {
         "One at a time on mapped memory: as meant (engine), and under one lock with waits that poll (locked); active messages go through shared memory." &&
         columns latency llcl_latency "engine_ns=engine locked_ns=locked" "${latencies[@]}"
     begin latency_private 8 20 lines microseconds "bytes" "a read of LLCL by what drives it, one node" \
-        "One at a time, memory that is not mapped. The caller waits in the library and drives it; or it looks at a flag, and the offload thread drives; or MPI_Get and a flush of the host. Below is what Endo and Taura say of that." &&
+        "One at a time, memory that is not mapped. The caller waits in the library and drives it; or it looks at a flag, and the offload thread drives; or MPI_Get and a flush of the host." &&
         reads latency_private shm latency 1
     begin latency_tcp 8 20 lines microseconds "bytes" "a read of LLCL by what drives it, $over_tcp" \
         "One at a time: the caller drives, the offload thread drives, MPI_Get and a flush of the host." &&
