@@ -287,10 +287,6 @@ extern _Atomic uint32_t tug_attended_services;
  * too. One more is counted where there is no offload thread. */
 extern _Atomic uint32_t tug_helped_services;
 
-/* +1 / -1: somebody promises the peers of such services a prompt answer (an open window): quiet
- * times do not make the offload thread look less often. */
-void tug_engine_be_prompt(int change);
-
 static inline bool tug_engine_wants_help(void) {
     return atomic_load_explicit(&tug_helped_services, memory_order_relaxed) > 0;
 }

@@ -144,7 +144,8 @@ void tug_offload_round(struct tug_engine *engine, bool *moved) {
 /* What the thread remembers from beat to beat, and what it sees in this one. */
 struct beat {
     struct tug_observed seen;
-    struct tug_attention attention;
+    struct tug_host_progress host;
+    bool news;              /* news at descriptors have ended the last sleep */
     bool moved;             /* something has moved since the thread looked on */
     bool served;            /* peers have been answered since then */
     uint64_t crowded_until; /* no core is to spare before this (CLOCK_MONOTONIC, ns) */
@@ -156,12 +157,13 @@ static bool left_to_callers(const struct tug_engine *engine) {
     return engine->may_drive && tug_lease_runs(&engine->news, tug_clock_ns());
 }
 
-static void observe(struct tug_engine *engine, struct tug_observed *seen) {
+static void observe(struct tug_engine *engine, struct beat *beat) {
+    struct tug_observed *seen = &beat->seen;
     const uint32_t outstanding = atomic_load(&engine->outstanding);
     const uint32_t nservices = atomic_load(&engine->nservices);
     seen->served = left_to_callers(engine);
     seen->stays = seen->served && atomic_load_explicit(&engine->stays, memory_order_relaxed);
-    seen->called = tug_lease_runs(&engine->host, tug_clock_ns());
+    seen->called = beat->host.called || tug_lease_runs(&engine->host, tug_clock_ns());
     seen->offered = offered(engine);
     seen->held = !seen->offered && (atomic_load(&engine->ring.state) & TUG_BATON_HELD);
     seen->out = outstanding > 0 || tug_notes_waiting();
@@ -210,11 +212,11 @@ static bool settle(struct tug_engine *engine, struct beat *beat, struct tug_prep
  * looks for a moment before it sleeps, unless callers look. */
 static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
     uint64_t patience_ns = tug_engine_attended() ? TUG_GLANCE_NS : TUG_GLANCE_NS / 2;
-    if (tug_engine_hears(engine) || tug_attend_sees(engine, &beat->attention))
+    if (tug_engine_hears(engine) || tug_lookout_useful(&engine->offload.lookout))
         patience_ns = 0;
     uint64_t until = tug_clock_ns() + patience_ns;
-    beat->served |= beat->attention.served;
-    beat->attention.served = false;
+    beat->served |= beat->host.served;
+    beat->host.served = false;
     while (beat->served && !left_to_callers(engine)) {
         bool moved = false;
         if (tug_baton_take(&engine->ring))
@@ -251,7 +253,7 @@ static bool is_left_alone(struct tug_engine *engine, uint64_t now, uint64_t *loo
 
 /* What no round does: polls the host, and looks whether waits without a thread have ended. */
 static void do_each_beat(struct tug_engine *engine, struct beat *beat) {
-    tug_attend(engine, &beat->attention, &beat->seen);
+    tug_host_beat(engine, &beat->host, &beat->seen);
     tug_suspend_stir(true);
 }
 
@@ -267,13 +269,13 @@ static bool stay_awake(struct tug_engine *engine, struct beat *beat) {
     uint64_t looked_ns = 0;
     bool spare;
     tug_notes_want_not(TUG_NOTES_OFFLOAD);
-    beat->attention.watched = beat->attention.news = false; /* they are of the last sleep */
+    beat->news = false; /* they are of the last sleep */
     do {
         bool moved = false;
         if (is_left_alone(engine, now, &looked_ns) && tug_baton_take(&engine->ring))
             tug_offload_round(engine, &moved);
         if (now - beat_ns > TUG_TICK_NS) {
-            observe(engine, &beat->seen);
+            observe(engine, beat);
             do_each_beat(engine, beat);
             beat_ns = now;
         }
@@ -319,9 +321,9 @@ static void forget_who_looked(struct tug_engine *engine) {
 
 /* News of peers have ended the sleep: they are answered first, and the beat begins after that (its
  * code is not in the caches then, and took 7 us to 12 ahead of the answer). Where the host is
- * polled, too, that poll judges the news. Callers that have the baton have the news. */
+ * polled, too, the beat begins with that. Callers that have the baton have the news. */
 static void answer_at_once(struct tug_engine *engine, struct beat *beat) {
-    if (beat->attention.news && !tug_engine_attended() && !left_to_callers(engine) &&
+    if (beat->news && !tug_engine_attended() && !left_to_callers(engine) &&
         tug_baton_take(&engine->ring)) {
         const bool out = atomic_load(&engine->outstanding) > 0;
         bool moved;
@@ -340,20 +342,16 @@ static enum tug_trace_kind sleep_kind(enum tug_sleep_how how) {
 static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
                              const struct tug_sleep_plan *plan,
                              const struct tug_prepared *prepared) {
-    struct tug_attention *attention = &beat->attention;
     const bool deep = plan->how == TUG_SLEEP_DEEP;
     const int64_t limit_ns = deep ? tug_notes_want(&engine->offload, TUG_NOTES_OFFLOAD, -1)
                                   : begin_beat(engine, plan->limit_ns);
     /* seq_cst on both sides: who has put something out and saw no wish here is seen by wanted() */
     if (deep && wanted(engine))
         return;
-    if (plan->how == TUG_SLEEP_TIMED)
-        attention->vain -= attention->vain > 0;
-    attention->watched = plan->how == TUG_SLEEP_WATCH;
+    const bool watch = plan->how == TUG_SLEEP_WATCH || (deep && beat->seen.watched);
     const uint64_t begin_ns = tug_trace_sleep_begin();
-    const enum tug_trace_why why = tug_sleeper_sleep(
-        &engine->offload, prepared, attention->watched || (deep && beat->seen.watched), limit_ns);
-    attention->news = why == TUG_TRACE_BY_NEWS;
+    const enum tug_trace_why why = tug_sleeper_sleep(&engine->offload, prepared, watch, limit_ns);
+    beat->news = why == TUG_TRACE_BY_NEWS;
     tug_trace_end(sleep_kind(plan->how), why, begin_ns);
     if (deep)
         forget_who_looked(engine);
@@ -362,17 +360,15 @@ static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     struct tug_observed *seen = &beat->seen;
-    struct tug_attention *attention = &beat->attention;
     look_on(engine, beat);
-    attention->watched = attention->news = false;
+    beat->news = false;
     struct tug_prepared prepared = tug_sleeper_prepare(&engine->offload, NULL, false);
-    observe(engine, seen);
+    observe(engine, beat);
     seen->steady = seen->served ? seen->steady + 1 : 0;
     if (!settle(engine, beat, &prepared) || atomic_load(&engine->stopping))
         return;
-    seen->vain = attention->vain >= TUG_HABIT && !tug_engine_hears(engine);
-    seen->host_ns = tug_engine_attended() ? attention->pace_ns : -1;
-    seen->told = seen->watched && tug_attend_only_services();
+    seen->host_ns = tug_engine_attended() ? beat->host.pace_ns : -1;
+    seen->told = seen->watched && tug_host_only_services();
     seen->quiet = tug_sleep_is_quiet(seen) ? seen->quiet + 1 : 0;
     const struct tug_sleep_plan plan = tug_sleep_plan(seen);
     sleep_as_planned(engine, beat, &plan, &prepared);
@@ -393,7 +389,7 @@ static bool is_bound_apart(void) {
 
 static void *offload_main(void *argument) {
     struct tug_engine *engine = argument;
-    struct beat beat = {.attention = TUG_ATTENTION_INITIAL};
+    struct beat beat = {.host = TUG_HOST_PROGRESS_INITIAL};
     is_offload = true;
     tug_trace_name_thread("offload thread");
     ask_for_prompt_wakes();

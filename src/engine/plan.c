@@ -26,8 +26,7 @@ int64_t tug_sleep_slower(unsigned doublings) {
 
 /* Are news left to callers? Who gets the host on takes what comes to the host's sockets, too. */
 static bool is_others(const struct tug_observed *seen) {
-    return seen->served || (seen->called && seen->host_ns >= 0) || seen->vain ||
-           (seen->services && seen->held);
+    return seen->served || (seen->called && seen->host_ns >= 0) || (seen->services && seen->held);
 }
 
 bool tug_sleep_is_quiet(const struct tug_observed *seen) {

@@ -144,7 +144,6 @@ struct tug_observed {
     bool jobs;       /* jobs are outstanding: more is than services could have */
     bool services;   /* there are peers to answer */
     bool watched;    /* news of all that is out, and of peers, end a sleep without a limit */
-    bool vain;       /* the lookout has often woken it for what callers had taken already */
     int64_t host_ns; /* to the next poll of the host; < 0: none is due */
     bool told;      /* that is for services' sake alone, and news of these end a sleep, too, but for
                        what comes seldom */

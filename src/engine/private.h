@@ -11,7 +11,7 @@
  *   offload.c    the thread that drives when nobody else does
  *   plan.c       whether it looks, or sleeps, how and for how long
  *   lease.h      how callers tell it that they look themselves
- *   attend.c     and polls the host MPI, as often as that helps and no oftener
+ *   host_progress.c  and when it polls the host MPI
  *   sleeper.c    where it sleeps, and the driver, until something comes from outside
  *   lookout.c    where they sleep until sockets have news
  */
@@ -219,36 +219,26 @@ static inline void tug_engine_ring_offload(struct tug_engine *engine) {
 /* The offload thread has taken the baton to look once round; puts it down again. */
 void tug_offload_round(struct tug_engine *engine, bool *moved);
 
-/* What the offload thread knows of the host's need for polls (attend.c). */
-struct tug_attention {
-    uint64_t calls;    /* calls of the host by the program that waited, up to the last beat */
-    uint64_t empty_ns; /* how long a poll takes that finds nothing */
-    int64_t pace_ns;   /* time to the next beat */
-    bool missed;       /* a beat has lately met the program inside the host: beats are rarer */
-    bool clear;        /* the last poll did not meet the program, the ones before did */
-    bool glancing;     /* the last beat left it to this one whether to poll */
-    unsigned passed;   /* beats in a row left out because the program called the host */
-    unsigned quiet;    /* beats in a row whose poll has found nothing, for attended services */
-    unsigned hot;      /* beats to come in which the host is likely to need us */
-    bool served;       /* a poll has moved something of a service; who looks at it resets it */
-    bool watched;      /* the last sleep was in the lookout */
-    bool news;         /* the lookout ended the last sleep */
-    unsigned vain;     /* times in a row that the poll found nothing after `news` */
-    unsigned trust;    /* how sure the lookout is to see what comes; 0: not at all */
+/* ---- progress of the host (host_progress.c) ---- */
+
+/* What the offload thread knows of it. */
+struct tug_host_progress {
+    uint64_t calls;       /* calls of the host by the program that waited, up to the last beat */
+    uint64_t empty_ns;    /* time of a poll that finds nothing */
+    int64_t pace_ns;      /* time to the next beat */
+    uint64_t quick_until; /* CLOCK_MONOTONIC, ns */
+    bool called;          /* the program is in the host, or has called it since the beat before */
+    bool served;          /* a poll has moved something of a service; its reader resets it */
 };
-#define TUG_ATTENTION_INITIAL                                                                      \
-    { .empty_ns = 2 * TUG_COLD_NS, .pace_ns = TUG_TICK_NS, .trust = 1 }
+#define TUG_HOST_PROGRESS_INITIAL                                                                  \
+    { .empty_ns = 2 * TUG_COLD_NS, .pace_ns = TUG_TICK_NS }
 
-/* True while what comes to the host is expected to wake the thread where it sleeps: then beats are
- * for the rest. */
-/* Are services all that is attended? */
-bool tug_attend_only_services(void);
-
-bool tug_attend_sees(const struct tug_engine *engine, const struct tug_attention *attention);
+/* Is the host polled for services alone? */
+bool tug_host_only_services(void);
 
 /* One beat of polling the host, if anything is attended; sets the pace. */
-void tug_attend(struct tug_engine *engine, struct tug_attention *attention,
-                const struct tug_observed *seen);
+void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress,
+                   const struct tug_observed *seen);
 
 int tug_offload_start(struct tug_engine *engine);
 /* Asks the thread to end and waits for it, at most patience_ns (< 0: as long as it takes). */

@@ -392,7 +392,6 @@ static void begin(struct tug_remote *remote) {
     if (remote->block == NULL && remote->team->node_most > 1)
         remote->ordered = false; /* data follow a node's packets, and answers are read late */
     tug_team_hold(remote->team);
-    tug_engine_be_prompt(1);
 }
 
 struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
@@ -478,7 +477,6 @@ void tug_remote_release(struct tug_window *window) {
     /* by the holder: no handler is in it any more, nor will be */
     tug_engine_call(forget, remote);
     tug_card_locks_end(remote);
-    tug_engine_be_prompt(-1);
     give_memory(remote);
     tug_team_drop(remote->team);
     end(remote);
