@@ -109,7 +109,7 @@ int tug_shim_Parrived(MPI_Request request, int partition, int *flag) {
     }
     if (mine != NULL)
         request = ((struct tug_request *)mine)->host;
-    return tug_shim_helped(tug_host.Parrived(request, partition, flag), flag);
+    return tug_shim_helped(tug_host.Parrived(request, partition, flag));
 }
 
 #endif

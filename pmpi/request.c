@@ -20,15 +20,9 @@
 
 #define ON_STACK 64
 
-int tug_shim_helped(int error, const int *found) {
-    if (TUG_UNLIKELY(tug_engine_wants_help()))
+int tug_shim_helped(int error) {
+    if (TUG_UNLIKELY(tug_engine_wants_help() || tug_engine_serves()))
         tug_engine_poll();
-    else if (TUG_UNLIKELY(tug_engine_serves()))
-        tug_engine_look_in();
-    else
-        return error;
-    if (error == MPI_SUCCESS && *found > 0)
-        tug_engine_look_away();
     return error;
 }
 
@@ -155,7 +149,7 @@ int tug_shim_Test(MPI_Request *request, int *flag, MPI_Status *status) {
         const int error = TUG_INSIDE_HOST(tug_host.Test(request, flag, status));
         if (mine != NULL && flag != NULL && *flag)
             mine->passes = false;
-        return tug_shim_helped(error, flag);
+        return tug_shim_helped(error);
     }
     tug_stat_add(TUG_STAT_REQUEST_TAKEN, 1);
     if (tug_request_pending(mine))
@@ -171,7 +165,7 @@ int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
     struct tug_request *mine = known(&request);
     if (mine == NULL || mine->passes || flag == NULL)
         return tug_shim_helped(
-            tug_host.Request_get_status(mine != NULL ? mine->host : request, flag, status), flag);
+            tug_host.Request_get_status(mine != NULL ? mine->host : request, flag, status));
     if (tug_request_pending(mine))
         tug_request_poll(mine);
     *flag = !tug_request_pending(mine);
@@ -183,12 +177,12 @@ int tug_shim_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
 }
 
 int tug_shim_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
-    return tug_shim_helped(tug_host.Iprobe(source, tag, comm, flag, status), flag);
+    return tug_shim_helped(tug_host.Iprobe(source, tag, comm, flag, status));
 }
 
 int tug_shim_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
                      MPI_Status *status) {
-    return tug_shim_helped(tug_host.Improbe(source, tag, comm, flag, message, status), flag);
+    return tug_shim_helped(tug_host.Improbe(source, tag, comm, flag, message, status));
 }
 
 int tug_shim_Cancel(MPI_Request *request) {
@@ -436,8 +430,7 @@ int tug_shim_Testall(int count, MPI_Request array_of_requests[], int *flag,
     struct mixed mixed;
     if (!any_ours(count, array_of_requests) || flag == NULL)
         return tug_shim_helped(
-            TUG_INSIDE_HOST(tug_host.Testall(count, array_of_requests, flag, array_of_statuses)),
-            flag);
+            TUG_INSIDE_HOST(tug_host.Testall(count, array_of_requests, flag, array_of_statuses)));
     if (!split(&mixed, count, array_of_requests, array_of_statuses))
         return no_memory();
     tug_engine_poll();
@@ -497,7 +490,7 @@ int tug_shim_Testany(int count, MPI_Request array_of_requests[], int *indx, int 
     struct mixed mixed;
     if (!any_ours(count, array_of_requests) || indx == NULL || flag == NULL)
         return tug_shim_helped(
-            TUG_INSIDE_HOST(tug_host.Testany(count, array_of_requests, indx, flag, status)), flag);
+            TUG_INSIDE_HOST(tug_host.Testany(count, array_of_requests, indx, flag, status)));
     if (!split(&mixed, count, array_of_requests, status))
         return no_memory();
     tug_engine_poll();
@@ -578,10 +571,8 @@ int tug_shim_Testsome(int incount, MPI_Request array_of_requests[], int *outcoun
                       int array_of_indices[], MPI_Status array_of_statuses[]) {
     struct mixed mixed;
     if (!any_ours(incount, array_of_requests) || outcount == NULL || array_of_indices == NULL)
-        return tug_shim_helped(
-            TUG_INSIDE_HOST(tug_host.Testsome(incount, array_of_requests, outcount,
-                                              array_of_indices, array_of_statuses)),
-            outcount);
+        return tug_shim_helped(TUG_INSIDE_HOST(tug_host.Testsome(
+            incount, array_of_requests, outcount, array_of_indices, array_of_statuses)));
     return some(&mixed, incount, array_of_requests, outcount, array_of_indices, array_of_statuses,
                 false);
 }
@@ -671,8 +662,7 @@ int tug_shim_Request_get_status_all(int count, const MPI_Request array_of_reques
     const struct tug_request *request;
     if (!any_ours(count, array_of_requests) && tug_host.Request_get_status_all != NULL)
         return tug_shim_helped(
-            tug_host.Request_get_status_all(count, array_of_requests, flag, array_of_statuses),
-            flag);
+            tug_host.Request_get_status_all(count, array_of_requests, flag, array_of_statuses));
     if (!look_at_all(&mixed, count, array_of_requests, array_of_statuses))
         return no_memory();
     mixed.error = their_all(&mixed, flag);
@@ -680,7 +670,7 @@ int tug_shim_Request_get_status_all(int count, const MPI_Request array_of_reques
     for (int i = 0; i < count && *flag; i++)
         if ((request = ours(&array_of_requests[i])) != NULL)
             tell(request, request->active, status_at(&mixed, i));
-    return join(&mixed, tug_shim_helped(mixed.error, flag));
+    return join(&mixed, tug_shim_helped(mixed.error));
 }
 
 int tug_shim_Request_get_status_any(int count, const MPI_Request array_of_requests[], int *indx,
@@ -689,7 +679,7 @@ int tug_shim_Request_get_status_any(int count, const MPI_Request array_of_reques
     bool active;
     if (!any_ours(count, array_of_requests) && tug_host.Request_get_status_any != NULL)
         return tug_shim_helped(
-            tug_host.Request_get_status_any(count, array_of_requests, indx, flag, status), flag);
+            tug_host.Request_get_status_any(count, array_of_requests, indx, flag, status));
     if (!look_at_all(&mixed, count, array_of_requests, status))
         return no_memory();
     const int i = next_over(&mixed, 0, &active);
@@ -702,7 +692,7 @@ int tug_shim_Request_get_status_any(int count, const MPI_Request array_of_reques
     mixed.error = their_any(&mixed, indx, flag);
     if (*indx == MPI_UNDEFINED)
         *flag = !active && *flag;
-    return join(&mixed, tug_shim_helped(mixed.error, flag));
+    return join(&mixed, tug_shim_helped(mixed.error));
 }
 
 int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_requests[],
@@ -711,10 +701,8 @@ int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_req
     struct mixed mixed;
     bool active;
     if (!any_ours(incount, array_of_requests) && tug_host.Request_get_status_some != NULL)
-        return tug_shim_helped(tug_host.Request_get_status_some(incount, array_of_requests,
-                                                                outcount, array_of_indices,
-                                                                array_of_statuses),
-                               outcount);
+        return tug_shim_helped(tug_host.Request_get_status_some(
+            incount, array_of_requests, outcount, array_of_indices, array_of_statuses));
     if (!look_at_all(&mixed, incount, array_of_requests, array_of_statuses))
         return no_memory();
     mixed.indices = array_of_indices;
@@ -728,7 +716,7 @@ int tug_shim_Request_get_status_some(int incount, const MPI_Request array_of_req
         array_of_indices[found++] = i;
         *outcount = found;
     }
-    return join(&mixed, tug_shim_helped(mixed.error, outcount));
+    return join(&mixed, tug_shim_helped(mixed.error));
 }
 
 int PMPIX_Request_is_complete(MPI_Request request) {
@@ -739,7 +727,7 @@ int PMPIX_Request_is_complete(MPI_Request request) {
         *(void **)&call = tug_host_find_once("PMPIX_Request_is_complete", &host);
         if (call != NULL) {
             flag = call(request);
-            (void)tug_shim_helped(MPI_SUCCESS, &flag);
+            (void)tug_shim_helped(MPI_SUCCESS);
             return flag;
         }
     }

@@ -11,9 +11,9 @@
 
 #define TUG_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-/* After a look into the host by a program that polls. *found > 0: there was something. Returns the
- * host's error. */
-int tug_shim_helped(int error, const int *found);
+/* After a look into the host by a program that polls: one at what the engine serves, too. Returns
+ * the host's error. */
+int tug_shim_helped(int error);
 
 /* Finds the host and what the entries lead to. False: no host. Any thread. */
 bool tug_entries_resolve(void);

@@ -40,19 +40,6 @@ static inline bool tug_baton_leave(struct tug_ring *ring, bool *wake_waiters) {
     return false;
 }
 
-/* Puts the baton down if every command has been executed, and leaves WAIT as it is: for a holder
- * that comes back, and has woken whoever can go on. False: there is work. Holder only. */
-static inline bool tug_baton_step_aside(struct tug_ring *ring) {
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
-    uint64_t state = atomic_load_explicit(&ring->state, memory_order_relaxed);
-    while (state >> TUG_TAIL_SHIFT == head)
-        /* release: pairs with the acquire of the next taker */
-        if (atomic_compare_exchange_weak_explicit(&ring->state, &state, state & ~TUG_BATON_HELD,
-                                                  memory_order_release, memory_order_relaxed))
-            return true;
-    return false;
-}
-
 /* Puts the baton down with work left, for the first to take it. The caller then rings the offload
  * thread and the waiters. Holder only. */
 static inline void tug_baton_offer(struct tug_ring *ring) {

@@ -229,20 +229,17 @@ void tug_engine_leave(void) {
         leave_with_work(engine);
 }
 
-/* One more look of a caller that polls. True now and then. Two threads at once may count one. */
-static bool count_look(struct tug_engine *engine) {
+/* Drives one round if nobody does. A caller that polls is relied on to look on if it has looked a
+ * few times: one look alone may be followed by computing. */
+static bool take_a_turn(struct tug_engine *engine) {
+    if (!tug_engine_enter_idle())
+        return false;
+    /* relaxed: two threads at once may count one look */
     const uint32_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) + 1;
     atomic_store_explicit(&engine->looks, looks, memory_order_relaxed);
-    return looks % TUG_HABIT == 0;
-}
-
-/* Drives one round if nobody does. */
-static bool take_a_turn(struct tug_engine *engine) {
-    if (!engine->may_drive || !tug_baton_take(&engine->ring))
-        return false;
     (void)tug_driver_round(engine);
-    (void)count_look(engine);
-    tug_lease_set(&engine->news, TUG_LEASE_FRESH);
+    if (looks % TUG_HABIT == 0)
+        tug_lease_set(&engine->news, TUG_LEASE_FRESH);
     tug_engine_leave();
     return true;
 }
@@ -269,48 +266,21 @@ bool tug_engine_has_work(void) {
 }
 
 void tug_engine_poll(void) {
-    if (tug_engine_has_work())
-        (void)take_a_turn(&tug_engine);
+    static _Thread_local unsigned vain;
+    if (!tug_engine_has_work() || take_a_turn(&tug_engine))
+        vain = 0;
+    else if (++vain % TUG_HABIT == 0)
+        sched_yield(); /* the holder of the baton may want this core */
 }
 
 bool tug_engine_serves(void) {
     return atomic_load_explicit(&tug_engine.nservices, memory_order_relaxed) > 0;
 }
 
-void tug_engine_look_in(void) {
-    struct tug_engine *engine = &tug_engine;
-    bool wake;
-    if (!tug_engine_enter_idle())
-        return;
-    if (count_look(engine)) /* one look alone may be followed by computing */
-        tug_lease_set(&engine->news, TUG_LEASE_FRESH);
-    (void)tug_driver_round(engine);
-    const bool told = tug_engine_is_told(engine);
-    if (tug_baton_leave(&engine->ring, &wake))
-        tug_engine_after_look(engine, wake, told);
-    else
-        leave_with_work(engine);
-}
-
 void tug_engine_say_gone(struct tug_engine *engine) {
     tug_lease_end(&engine->news);
     tug_lease_end(&engine->host);
     tug_engine_ring_offload(engine);
-}
-
-/* A caller that comes back within a beat, and has done so before, is not worth a wake, which takes
- * the core that its peer, or it, is about to need: if it stays away, the thread finds out at its
- * next beats. */
-void tug_engine_look_away(void) {
-    struct tug_engine *engine = &tug_engine;
-    if (!tug_engine_hears(engine) ||
-        atomic_load_explicit(&engine->looks, memory_order_relaxed) < TUG_HABIT)
-        return;
-    const uint64_t now = tug_clock_ns();
-    const uint64_t before = atomic_exchange_explicit(&engine->away_ns, now, memory_order_relaxed);
-    atomic_store_explicit(&engine->looks, 0, memory_order_relaxed);
-    if (now - before > TUG_TICK_NS)
-        tug_engine_say_gone(engine);
 }
 
 void tug_engine_pass(void) {
@@ -441,7 +411,7 @@ static void begin_looking(struct tug_engine *engine) {
         tug_engine_before_send();
 }
 
-/* The wait is over, or goes on without the baton. It is mostly not the last: two ranks that put
+/* The wait is over. It is mostly not the last: two ranks that put
  * into each other's memory, and wait for that, find each other looking. */
 static void end_looking(struct tug_engine *engine) {
     tug_engine_looks_until(engine, engine->said_ns + TUG_GLANCE_NS / 10);
@@ -449,72 +419,36 @@ static void end_looking(struct tug_engine *engine) {
     tug_engine_unmute(engine);
 }
 
-/* The holder found nothing to do and gives its core away. Others who wait may get it, and would
- * find the baton in the hands of one who does not run: it is put down, and as this thread is coming
- * back nobody is woken for it. False: commands are being handed over, it keeps the baton. */
-static bool step_aside(struct tug_engine *engine, struct tug_backoff *backoff) {
-    if (atomic_load_explicit(&engine->waiting, memory_order_relaxed) < 2 ||
-        !tug_backoff_yields(backoff))
-        return false;
-    tug_waiters_come(&engine->waiters);
-    end_looking(engine);
-    bool aside = tug_baton_step_aside(&engine->ring);
-    if (aside) {
-        tug_lease_set(&engine->host, TUG_LEASE_FRESH);
-        (void)tug_backoff_step(backoff);
-    } else {
-        begin_looking(engine);
-    }
-    tug_waiters_came(&engine->waiters);
-    return aside;
-}
-
-/* The holder found nothing to do and gives its core away. */
-static void yield(struct tug_engine *engine, struct tug_backoff *backoff, bool timed) {
-    const uint64_t start = timed ? tug_clock_ns() : 0;
-    if (backoff->yields == 0)
-        backoff->yielding_ns = start;
-    (void)tug_backoff_step(backoff);
-    if (timed && tug_wait_is_dear((int64_t)(tug_clock_ns() - start)))
-        engine->dear = TUG_DEAR_WAITS;
-}
-
-/* False: the driver is to sleep. */
+/* False: the driver is to sleep. At sockets it yields for TUG_YIELDING_NS at most, and not for a
+ * while after a yield that has given the core to a thread that computes. */
 static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
-    struct tug_waited seen = {.pauses = tug_backoff_pauses(backoff),
-                              .yields = tug_backoff_yields(backoff),
-                              .sockets = tug_lookout_useful(&engine->driver.lookout),
-                              .dear = engine->dear > 0};
-    if (seen.sockets && backoff->yields > 0)
-        seen.yielding_ns = (int64_t)(tug_clock_ns() - backoff->yielding_ns);
-    switch (tug_wait_plan(&seen)) {
-    case TUG_WAIT_PAUSE:
+    if (!tug_backoff_yields(backoff) || !tug_lookout_useful(&engine->driver.lookout))
         return tug_backoff_step(backoff);
-    case TUG_WAIT_YIELD:
-        yield(engine, backoff, seen.sockets);
-        return true;
-    default:
+    const uint64_t now = tug_clock_ns();
+    if (backoff->yields == 0)
+        backoff->yielding_ns = now;
+    if (engine->dear > 0 || now - backoff->yielding_ns > TUG_YIELDING_NS) {
         engine->dear -= engine->dear > 0;
         return false;
     }
+    (void)tug_backoff_step(backoff);
+    if (tug_clock_ns() - now > TUG_YIELDING_NS)
+        engine->dear = TUG_DEAR_WAITS;
+    return true;
 }
 
-/* Drives until done, or until it has stepped aside. True: done. Meanwhile the offload thread leaves
- * the news to this thread. */
-static bool drive(struct tug_engine *engine, const struct wait *wait, struct tug_backoff *backoff) {
+/* Drives until done. Meanwhile the offload thread leaves the news to this thread. */
+static void drive(struct tug_engine *engine, const struct wait *wait) {
+    struct tug_backoff backoff = {0};
     begin_looking(engine);
     while (!wait->done(wait->argument)) {
         (void)tug_engine_keep_looking(engine);
-        if (tug_driver_round(engine))
-            tug_backoff_reset(backoff);
-        else if (step_aside(engine, backoff))
-            return false;
-        else if (!look_again(engine, backoff) &&
-                 tug_driver_sleep(engine, wait->done, wait->argument, wait->nap_ns))
-            tug_backoff_reset(backoff);
+        if (tug_driver_round(engine) ||
+            (!look_again(engine, &backoff) &&
+             tug_driver_sleep(engine, wait->done, wait->argument, wait->nap_ns)))
+            tug_backoff_reset(&backoff);
     }
     end_looking(engine);
-    return true;
 }
 
 /* What ended a wait in which this thread did not find the end itself: who moved something last,
@@ -559,9 +493,7 @@ static enum tug_trace_why wait_awhile(struct tug_engine *engine, const struct wa
         if (engine->may_drive && tug_baton_take(&engine->ring)) {
             tug_stat_add(TUG_STAT_HELPS, 1);
             take_over(engine);
-            relied_on = !drive(engine, wait, &backoff);
-            if (relied_on)
-                continue;
+            drive(engine, wait);
             tug_engine_leave();
             return TUG_TRACE_BY_OWN_LOOK;
         }

@@ -211,15 +211,6 @@ bool tug_engine_has_work(void);
 /* One look for a caller that polls (MPI_Test): one round of driving if nobody drives. */
 void tug_engine_poll(void);
 
-/* One look for a caller that polls for something of its own (MPI_Test on the host's request) while
- * there are services: peers need not wait for the offload thread, which leaves them to a caller
- * that looks in again and again. */
-void tug_engine_look_in(void);
-
-/* A caller has what it polled for by the two calls above, and may compute now. If it has polled
- * often, the offload thread relies on it, and is told. */
-void tug_engine_look_away(void);
-
 /* Are there any services? */
 bool tug_engine_serves(void);
 

@@ -234,9 +234,8 @@ static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
  * thread of each, or the user has given it one (TUGBOAT_AFFINITY) or has it drive alone
  * (TUGBOAT_PROGRESS=thread). */
 static bool has_own_core(const struct tug_engine *engine, const struct beat *beat) {
-    const struct tug_cores_of_thread cores = {.ranks_to_core = tug_cores_crowd(),
-                                              .given = bound_apart || !engine->may_drive};
-    return tug_core_is_spare(&cores) && tug_clock_ns() >= beat->crowded_until;
+    return tug_core_is_spare(tug_cores_crowd(), bound_apart || !engine->may_drive) &&
+           tug_clock_ns() >= beat->crowded_until;
 }
 
 /* Is there something that no caller looks after? Callers that look for news are believed for as

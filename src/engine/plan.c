@@ -49,20 +49,8 @@ struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen) {
     return (struct tug_sleep_plan){is_others(seen) ? TUG_SLEEP_TIMED : TUG_SLEEP_WATCH, limit_ns};
 }
 
-bool tug_core_is_spare(const struct tug_cores_of_thread *cores) {
-    return cores->given || (cores->ranks_to_core > 0 && cores->ranks_to_core <= 0.5);
-}
-
-enum tug_wait_how tug_wait_plan(const struct tug_waited *seen) {
-    if (seen->pauses)
-        return TUG_WAIT_PAUSE;
-    if (!seen->yields || (seen->sockets && (seen->dear || seen->yielding_ns > TUG_YIELDING_NS)))
-        return TUG_WAIT_SLEEP;
-    return TUG_WAIT_YIELD;
-}
-
-bool tug_wait_is_dear(int64_t yield_ns) {
-    return yield_ns > TUG_YIELDING_NS;
+bool tug_core_is_spare(double ranks_to_core, bool given) {
+    return given || (ranks_to_core > 0 && ranks_to_core <= 0.5);
 }
 
 int64_t tug_wait_limit(bool told, bool seldom, int64_t limit_ns) {

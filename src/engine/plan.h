@@ -2,8 +2,7 @@
  * functions of what was observed: no clock, no atomics, no system calls (unit.engine.plan has their
  * tables).
  *
- * The offload thread observes once a beat and does what tug_sleep_plan() says. Callers that wait
- * ask tug_wait_plan() after each look that has found nothing.
+ * The offload thread observes once a beat and does what tug_sleep_plan() says.
  */
 #ifndef TUG_ENGINE_PLAN_H
 #define TUG_ENGINE_PLAN_H
@@ -73,14 +72,15 @@
  *     mend then has taken seconds to fail. */
 #define TUG_HABIT 32
 
-/* A driver whom sockets wake yields so long before it sleeps. A single yield that takes longer has
- * given the core to a thread that computes. lock-put-unlock over TCP, both cores busy: 0.3 ms in
- * the mean, 0.7 to 1.3 without, 9 to 16 with twice as long (truly_passive --busy-origin). */
+/* A driver that sockets wake yields for so long before it sleeps. Linux may give the core back to
+ * it again and again, while the thread that is to answer waits for that core; only a sleep lets
+ * that one have it. lock-put-unlock over TCP, both cores busy: 0.3 ms in the mean, 0.7 to 1.3
+ * without, 9 to 16 with twice as long (truly_passive --busy-origin). */
 #define TUG_YIELDING_NS 100000
 
-/* After a yield that has given the core to a thread that computes, so many waits do not yield. Such
- * a yield costs 3 ms to 4: at 50 us a wait, one part in a hundred. (A number that doubled from 256
- * to 65 536 gave the same figures.) */
+/* After a yield that has taken longer, so many waits at sockets do not yield. Such a yield costs 3
+ * ms to 4: at 50 us a wait, one part in a hundred. lock-put-unlock over TCP beside a thread that
+ * computes: 19 us in the mean, 55 if the driver yields again and again. */
 #define TUG_DEAR_WAITS 8192
 
 /* Commands that a thread executes for others before it offers the baton, and half the notes of its
@@ -152,37 +152,14 @@ struct tug_observed {
     unsigned quiet; /* beats in a row with nothing to do */
 };
 
-/* Whether a core is to spare for the offload thread. */
-struct tug_cores_of_thread {
-    double ranks_to_core; /* that share the process's cores; 0: not known */
-    bool given;           /* the user has given it one */
-};
-bool tug_core_is_spare(const struct tug_cores_of_thread *cores);
+/* Is a core to spare for the offload thread? ranks_to_core: that share the process's cores, 0: not
+ * known; given: the user has given it one. */
+bool tug_core_is_spare(double ranks_to_core, bool given);
 
 struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen);
 
 /* The beat, doubled so often, or as often as it may be. */
 int64_t tug_sleep_slower(unsigned doublings);
-
-/* What a driver that waits has seen; its look has found nothing. */
-struct tug_waited {
-    bool pauses;         /* its budget of pauses is not used up */
-    bool yields;         /* its budget of yields is not used up */
-    bool sockets;        /* it is woken by sockets, where it sleeps */
-    bool dear;           /* a yield has lately given the core to one who computes */
-    int64_t yielding_ns; /* since its first yield */
-};
-
-enum tug_wait_how { TUG_WAIT_PAUSE, TUG_WAIT_YIELD, TUG_WAIT_SLEEP };
-
-/* Where sockets wake the driver, yielding is worth its while only as long as nobody computes on
- * this core: who does keeps it until the next tick of the clock. Nor for long: by its fairness
- * Linux may give the core back again and again (6.x), while the one who is to answer waits for it;
- * only a sleep lets that one have it. */
-enum tug_wait_how tug_wait_plan(const struct tug_waited *seen);
-
-/* Has a yield that took so long given the core to one who computes? */
-bool tug_wait_is_dear(int64_t yield_ns);
 
 /* How long it sleeps at most, where it would sleep limit_ns (< 0: without a limit). told: whatever
  * it looks after wakes it; seldom: but for what comes seldom. */

@@ -55,8 +55,7 @@ struct tug_engine {
     struct tug_lease news;        /* callers advance the jobs and poll the services */
     struct tug_lease host;        /* callers have the baton now and then, or call the host */
     _Atomic bool stays;           /* who looks for news says when it goes */
-    _Atomic uint32_t looks;       /* looks of callers that poll since one of them looked away */
-    _Atomic uint64_t away_ns;     /* when that was (CLOCK_MONOTONIC, ns) */
+    _Atomic uint32_t looks;       /* looks of callers that poll */
     _Atomic uint64_t *_Atomic looks_until; /* lease for peers: tug_engine_show_looking() */
     uint64_t said_ns;                      /* when that was said; holder only */
     bool muted;                            /* tug_services_mute(); holder only */

@@ -37,7 +37,7 @@ void tug_waiters_leave(struct tug_waiters *waiters, struct tug_waiter_slot *slot
     while (atomic_load(&waiters->looking) > 0)
         sched_yield();
     if (called)
-        tug_waiters_came(waiters);
+        atomic_fetch_sub(&waiters->coming, 1);
     /* release: pairs with the acquire in tug_waiters_enter */
     atomic_fetch_and_explicit(&waiters->taken, ~bit, memory_order_release);
 }

@@ -18,10 +18,9 @@
  * then sets WAIT in the baton's word, then looks once more; a holder makes things true before it
  * looks for waiters, and puts the baton down, which shows it WAIT, before it looks for one to take
  * it: Dekker twice, all of it seq_cst. WAIT goes with the baton; from then on it is up to the
- * waiters that are *coming*: those that have been woken, or have put the baton down for a moment
- * only, and have not looked since. Each of them, before it goes its way, has seen the baton held
- * with WAIT set, or has taken it, which sets WAIT while others are parked, or has called the next
- * one. tests/model/waiters.pml checks that.
+ * waiters that are *coming*: those that have been woken, and have not looked since. Each of them,
+ * before it goes its way, has seen the baton held with WAIT set, or has taken it, which sets WAIT
+ * while others are parked, or has called the next one. tests/model/waiters.pml checks that.
  *
  * A thread that looks at slots is counted in `looking`; nobody leaves a slot, whose condition may
  * be on its stack, before that count has been seen at zero. Bells are the engine's and never go, so
@@ -70,15 +69,6 @@ static inline bool tug_waiters_any(struct tug_waiters *waiters) {
  * none while somebody is coming. False: others may be left asleep. The caller has made it true by a
  * seq_cst access. */
 bool tug_waiters_wake(struct tug_waiters *waiters, bool singly);
-
-/* The caller comes back to look at the baton: from before it puts it down, to before it looks. */
-static inline void tug_waiters_come(struct tug_waiters *waiters) {
-    atomic_fetch_add(&waiters->coming, 1);
-}
-
-static inline void tug_waiters_came(struct tug_waiters *waiters) {
-    atomic_fetch_sub(&waiters->coming, 1);
-}
 
 /* The caller has put the baton down and WAIT was set: wakes the same, and calls one who takes the
  * baton, if others are parked and nobody is coming. */

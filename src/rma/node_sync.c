@@ -144,7 +144,7 @@ int tug_node_test(struct tug_window *window, const int *ranks, int n, int *flag)
         tug_node_end_exposure(window->sync, origins);
         return MPI_SUCCESS;
     }
-    tug_engine_look_in();
+    tug_engine_poll();
     tug_engine_poll_host();
     return MPI_SUCCESS;
 }

@@ -79,7 +79,7 @@ byte returned; /* producers */
 
 #define LOCALS                                                                                         \
     byte st, i, left, cell;                                                                       \
-    bool owes, got, more, relied_on, aside
+    bool owes, got, more, relied_on
 
 #define NOW_DRIVING assert(!driving); driving = 1
 #define COMMITTED (seq[head % CELLS] == head + 1)
@@ -202,17 +202,6 @@ inline baton_await() /* got, owes: the holder sleeps */
             state = (state | WAIT) & (255 - SLEEP);
 #endif
             got = true
-        fi
-    }
-}
-
-/* tug_baton_step_aside() */
-inline baton_step_aside() /* got */
-{
-    atomic {
-        if
-        :: TAIL(state) == head -> state = state & (255 - HELD); driving = 0; got = true
-        :: else -> got = false
         fi
     }
 }
@@ -499,8 +488,7 @@ inline pass_on()
     relied_on = false
 }
 
-/* tug_engine_wait(): drives if nobody does, else parks. With ASIDE a driver that finds nothing
- * may step aside, once. */
+/* tug_engine_wait(): drives if nobody does, else parks. */
 inline wait_until(condition)
 {
     do
@@ -521,15 +509,6 @@ inline wait_until(condition)
                 if
                 :: more
                 :: !more -> driver_sleep(condition)
-#ifdef ASIDE
-                :: !more && !aside ->
-                    aside = true;
-                    baton_step_aside();
-                    if
-                    :: got -> atomic { got = false; relied_on = true }; break
-                    :: else
-                    fi
-#endif
                 fi
             od
         :: else ->

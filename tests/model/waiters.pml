@@ -3,8 +3,8 @@
  * WAITERS threads wait, each TURNS times, for something that a remote makes ready and that whoever holds
  * the baton then makes true: a driver in a round, after which it wakes those it is true for, or a POSTER
  * who takes the baton for an operation of its own, polls, and puts it down. A driver that finds nothing
- * sleeps until something is ready, or steps aside once in a wait. Reads and writes of shared memory are
- * steps; a sleep may end for no reason. Each waiter has a slot of its own. SINGLY: more wait than there
+ * sleeps until something is ready. Reads and writes of shared memory are steps; a sleep may end for no
+ * reason. Each waiter has a slot of its own. SINGLY: more wait than there
  * are cores, so that one is woken at a time, and a driver that has moved something may put it off.
  *
  * Properties:
@@ -219,13 +219,6 @@ inline drive()
 #else
                 wake(); untold = rest; rest = false
 #endif
-            :: !aside && !(done & BIT(me)) ->
-                aside = true;
-                coming++;
-                atomic { state = state & WAIT; driving = 0 };
-                coming--;
-                relied_on = true;
-                break
             fi
         fi
     od
@@ -276,7 +269,7 @@ proctype waiter(byte me)
 {
     LOCALS;
     byte turn;
-    bool aside, relied_on, through;
+    bool relied_on, through;
     do
     :: turn < TURNS ->
         atomic { done = done & (255 - BIT(me)); waits = waits | BIT(me) };
@@ -322,7 +315,6 @@ proctype waiter(byte me)
             waits = waits & (255 - BIT(me));
             through = false;
             relied_on = false;
-            aside = false;
             turn++
         }
     :: else -> break
@@ -334,6 +326,9 @@ proctype remote(byte which)
 {
 #ifdef LATE
     which == 0 || first_back;
+#endif
+#ifdef LAST
+    which < WAITERS - 1 || returned == WAITERS - 1; /* what the last waits for comes from the others */
 #endif
     ready = ready | BIT(which)
 }

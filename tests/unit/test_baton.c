@@ -175,21 +175,6 @@ static void waiters_are_reported_once(void **state) {
     assert_int_equal(flags(), 0);
 }
 
-static void stepping_aside_leaves_the_waiters(void **state) {
-    (void)state;
-    bool owes, wake = false;
-    assert_true(tug_baton_take(&ring));
-    assert_true(tug_baton_await(&ring, &owes));
-    assert_true(tug_baton_step_aside(&ring));
-    assert_int_equal(flags(), TUG_BATON_WAIT);
-    assert_true(tug_baton_take(&ring));
-    (void)queue_one(true);
-    assert_false(tug_baton_step_aside(&ring)); /* there is work */
-    execute_one();
-    assert_true(tug_baton_leave(&ring, &wake));
-    assert_true(wake);
-}
-
 static void flags_never_touch_the_tail(void **state) {
     (void)state;
     bool owes, wake;
@@ -222,7 +207,6 @@ int main(void) {
         CASE(who_clears_sleep_owes_the_ring_once),
         CASE(waiting_is_refused_when_the_baton_is_to_be_had),
         CASE(waiters_are_reported_once),
-        CASE(stepping_aside_leaves_the_waiters),
         CASE(flags_never_touch_the_tail),
     };
     return cmocka_run_group_tests_name("baton", tests, NULL, NULL);

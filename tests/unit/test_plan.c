@@ -160,51 +160,12 @@ static void what_is_relied_on_is_looked_after(void **state) {
     }
 }
 
-static const struct {
-    const char *what;
-    struct tug_waited seen;
-    enum tug_wait_how how;
-} waits[] = {
-    {"at first", {.pauses = true, .yields = true}, TUG_WAIT_PAUSE},
-    {"at first, at sockets", {.pauses = true, .yields = true, .sockets = true}, TUG_WAIT_PAUSE},
-    {"at first, at sockets, though yields are dear",
-     {.pauses = true, .yields = true, .sockets = true, .dear = true},
-     TUG_WAIT_PAUSE},
-    {"then", {.yields = true}, TUG_WAIT_YIELD},
-    {"then, at sockets",
-     {.yields = true, .sockets = true, .yielding_ns = TUG_YIELDING_NS},
-     TUG_WAIT_YIELD},
-    {"then, at sockets, for long",
-     {.yields = true, .sockets = true, .yielding_ns = TUG_YIELDING_NS + 1},
-     TUG_WAIT_SLEEP},
-    {"then, at sockets, beside one who computes",
-     {.yields = true, .sockets = true, .dear = true},
-     TUG_WAIT_SLEEP},
-    {"nothing but sockets makes yields short",
-     {.yields = true, .dear = true, .yielding_ns = 100 * TUG_YIELDING_NS},
-     TUG_WAIT_YIELD},
-    {"at last", {.pauses = false}, TUG_WAIT_SLEEP},
-    {"at last, at sockets", {.sockets = true}, TUG_WAIT_SLEEP},
-};
-
-static void a_driver_waits_as_planned(void **state) {
-    (void)state;
-    for (size_t i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
-        const enum tug_wait_how got = tug_wait_plan(&waits[i].seen);
-        if (got != waits[i].how)
-            fail_msg("%s: %d, %d expected", waits[i].what, got, waits[i].how);
-    }
-    assert_false(tug_wait_is_dear(TUG_YIELDING_NS));
-    assert_true(tug_wait_is_dear(TUG_YIELDING_NS + 1));
-}
-
 static void a_core_is_spare_if_ranks_leave_one_each(void **state) {
     (void)state;
-    assert_true(tug_core_is_spare(&(struct tug_cores_of_thread){.ranks_to_core = 0.5}));
-    assert_false(tug_core_is_spare(&(struct tug_cores_of_thread){.ranks_to_core = 0.51}));
-    assert_false(tug_core_is_spare(&(struct tug_cores_of_thread){.ranks_to_core = 0}));
-    assert_true(
-        tug_core_is_spare(&(struct tug_cores_of_thread){.ranks_to_core = 4, .given = true}));
+    assert_true(tug_core_is_spare(0.5, false));
+    assert_false(tug_core_is_spare(0.51, false));
+    assert_false(tug_core_is_spare(0, false));
+    assert_true(tug_core_is_spare(4, true));
 }
 
 static void what_does_not_tell_is_looked_at(void **state) {
@@ -224,7 +185,6 @@ static void what_does_not_tell_is_looked_at(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_core_is_spare_if_ranks_leave_one_each),
-        cmocka_unit_test(a_driver_waits_as_planned),
         cmocka_unit_test(what_does_not_tell_is_looked_at),
         cmocka_unit_test(the_offload_thread_sleeps_as_planned),
         cmocka_unit_test(what_is_relied_on_is_looked_after),

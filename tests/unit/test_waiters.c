@@ -107,16 +107,6 @@ static void who_has_it_can_take_the_baton(void **state) {
     assert_int_equal(count_rung(), 1);
 }
 
-static void who_steps_aside_is_coming(void **state) {
-    (void)state;
-    tug_waiters_come(&waiters);
-    tug_waiters_call(&waiters, false);
-    assert_int_equal(count_rung(), 0);
-    tug_waiters_came(&waiters);
-    tug_waiters_call(&waiters, false);
-    assert_int_equal(count_rung(), 1);
-}
-
 static void who_has_left_is_not_asked(void **state) {
     (void)state;
     atomic_store(&flags[0], 1);
@@ -144,15 +134,10 @@ static void slots_run_out(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup(name, reset)
     const struct CMUnitTest tests[] = {
-        CASE(nothing_true_nobody_woken),
-        CASE(who_has_it_is_woken),
-        CASE(singly_one_comes_after_the_other),
-        CASE(the_others_are_always_woken),
-        CASE(one_is_called_to_the_baton),
-        CASE(who_has_it_can_take_the_baton),
-        CASE(who_steps_aside_is_coming),
-        CASE(who_has_left_is_not_asked),
-        CASE(slots_run_out),
+        CASE(nothing_true_nobody_woken),        CASE(who_has_it_is_woken),
+        CASE(singly_one_comes_after_the_other), CASE(the_others_are_always_woken),
+        CASE(one_is_called_to_the_baton),       CASE(who_has_it_can_take_the_baton),
+        CASE(who_has_left_is_not_asked),        CASE(slots_run_out),
     };
     return cmocka_run_group_tests_name("waiters", tests, NULL, NULL);
 }
