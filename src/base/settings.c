@@ -348,10 +348,11 @@ static const struct setting settings[] = {
             "for example EFA, and not only with a Slingshot card. With a provider in software, an "
             "operation on memory that is not registered any more may end the connection to its "
             "owner, or go unnoticed"),
-    SETTING(
-        "TUGBOAT_PROOF", switch, proof, "on", "on, off",
-        "on: two processes that connect over tcp prove to each other that they are of the job, by "
-        "keyed digests. off: a random number of each process is enough"),
+    SETTING("TUGBOAT_PROOF", choice, proof, "auto", "auto, required, off",
+            "whether two processes that connect over tcp prove to each other that they are of the "
+            "job, by keyed digests from libcrypto.so.3 (OpenSSL 3) or the kernel. Without digests, "
+            "packets go by messages of the host MPI, with auto only if connections leave the host. "
+            "off: no proofs, a random number of each process is enough"),
     SETTING("TUGBOAT_PEER_TIMEOUT", number, peer_timeout_s, "60", "1 to 86400",
             "seconds without any sign of a peer over tcp after which it is lost, and operations on "
             "it fail. A process that is stopped or computes is none: its kernel answers",

@@ -36,6 +36,12 @@ enum tug_wait {
     TUG_WAIT_NATIVE, /* blocking calls by the host alone, unless the engine's peers want service */
 };
 
+enum tug_proof {
+    TUG_PROOF_AUTO,     /* none is needed by connections that stay on the host */
+    TUG_PROOF_REQUIRED, /* no connections of our own where they are not */
+    TUG_PROOF_OFF,      /* who knows the ids is believed */
+};
+
 enum tug_rma_lanes {
     TUG_RMA_AUTO,   /* the best lane that all ranks of a window can take */
     TUG_RMA_PACKET, /* in packets, even where memory could be mapped */
@@ -114,7 +120,7 @@ struct tug_settings {
     unsigned transports;        /* TUGBOAT_TRANSPORTS: enum tug_way bits */
     bool transports_named;      /* the user has set TUGBOAT_TRANSPORTS */
     bool ofi_rma;               /* TUGBOAT_OFI_RMA */
-    bool proof;                 /* TUGBOAT_PROOF */
+    enum tug_proof proof;       /* TUGBOAT_PROOF */
     uint64_t peer_timeout_s;    /* TUGBOAT_PEER_TIMEOUT */
     uint64_t operations;        /* TUGBOAT_OPERATIONS, a power of two */
     bool aggregate;             /* TUGBOAT_AGGREGATE */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
+#include "base/digest.h"
 #include "base/settings.h"
 #include "host/host.h"
 #include "host/identity.h"
@@ -129,6 +130,12 @@ static void print_transports(void) {
             printf("  %-13s not available: %s\n", tug_transports[i]->name, reasons[i]);
 }
 
+static void print_digests(void) {
+    const char *source = tug_digest_source();
+    printf("digests (by which two processes over tcp prove that they are of the job)\n  %s\n",
+           source != NULL ? source : "none: there is no libcrypto.so.3, and the kernel makes none");
+}
+
 static void print_shared_memory(void) {
     struct statvfs shm;
     if (statvfs("/dev/shm", &shm) == 0)
@@ -158,6 +165,7 @@ static void print_ways(void) {
         if (tug_settings.transports & 1u << i)
             printf(" %s", tug_transports[i]->name);
     printf(" (%s)\n", tug_settings.transports_named ? "environment" : "default");
+    print_digests();
 }
 
 static void print_unknown(const char *name, void *arg) {
@@ -244,6 +252,7 @@ static int info_all(void) {
     print_host();
     (void)tug_settings_load(NULL, 0);
     print_transports();
+    print_digests();
     printf("settings\n");
     tug_settings_print(stdout);
     tug_settings_unknown(print_unknown, NULL);

@@ -64,7 +64,7 @@ for wanted in '^tugboat [0-9]' 'compiler +[A-Za-z]+' 'build type +[A-Za-z]+' 'MP
 done
 expect info-ways 0 '^transports' "$tugboat" info
 for way in self mapped cma shm verbs ofi tcp mpi; do
-    [ "$(sed -n '/^transports/,/^settings/p' "$work/out" | grep -cE "^  ([a-z]+ )*$way( [a-z]+)*\$|^  $way +not available: .{8}")" = 1 ] ||
+    [ "$(sed -n '/^transports/,/^digests/p' "$work/out" | grep -cE "^  ([a-z]+ )*$way( [a-z]+)*\$|^  $way +not available: .{8}")" = 1 ] ||
         fail "info: $way is listed neither as available nor with a reason: $(cat "$work/out")"
 done
 expect info-environment 0 'TUGBOAT_SPIN_US +9 +\(environment' env TUGBOAT_SPIN_US=9 "$tugboat" info
@@ -73,6 +73,13 @@ expect info-bad 1 '^tugboat: TUGBOAT_RING_SIZE=3 is not allowed: it must be a po
     env TUGBOAT_RING_SIZE=3 "$tugboat" info
 expect info-argument 2 "no argument 'all'" "$tugboat" info all
 absent info-argument 'settings'
+digests='none: there is no libcrypto.so.3, and the kernel makes none'
+PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2> /dev/null | grep 'libcrypto\.so\.3 ' > /dev/null && digests='libcrypto\.so\.3'
+expect info-digests 0 "^  ($digests|the kernel)\$" "$tugboat" info
+expect info-digests-ways 0 "^  ($digests|the kernel)\$" "$tugboat" info -d
+mkdir "$work/none" && : > "$work/none/libcrypto.so.3" # the loader finds no library in it, and looks no further
+expect info-digests-none 0 '^  (none: there is no libcrypto.so.3, and the kernel makes none|the kernel)$' \
+    env LD_LIBRARY_PATH="$work/none" "$tugboat" info
 expect info-help 0 '^usage: tugboat' "$tugboat" info --help
 expect configuration 0 '^TUGBOAT_SPIN_US=5 +# default; 0 to 10000$' "$tugboat" info -c
 expect configuration-environment 0 '^TUGBOAT_SPIN_US=9 +# environment; ' env TUGBOAT_SPIN_US=9 "$tugboat" info -c

@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# Whether packets go over tcp where the processes prove to each other that they are of the job, where none does, and not where some do.
+# Whether packets go over tcp where processes can prove that they are of the job, and where some or all cannot.
 #
-#   proofs.sh RUN_OPTIONS... -- PROGRAM
+#   proofs.sh TUGBOAT RUN_OPTIONS... -- PROGRAM
 #
+# Digests are taken away by a libcrypto.so.3 that is none. Where the kernel makes them instead, they are there all the same.
 # Over tcp nothing goes by the host's messages, which are counted.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
+tugboat=$1
+shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+mkdir "$work/none" && : > "$work/none/libcrypto.so.3"
 failed=0
 
 # run CASE WAY SETTINGS: packets must take the way, tcp or mpi. SETTINGS are a shell's, for a rank whose number is $PMI_RANK.
@@ -15,6 +19,7 @@ run() {
     local case=$1 way=$2 settings=$3 rc messages said went=mpi
     cat > "$work/rank" << RANK
 #!/bin/sh
+none=$work/none
 $settings
 exec "\$@"
 RANK
@@ -40,7 +45,16 @@ while [ "$1" != -- ]; do
 done
 shift
 program=("$@")
-run on tcp 'export TUGBOAT_PROOF=on'
-run off tcp 'export TUGBOAT_PROOF=off'
-run 'on for one, off elsewhere' mpi '[ $PMI_RANK = 0 ] || export TUGBOAT_PROOF=off'
+less='export LD_LIBRARY_PATH=$none:$LD_LIBRARY_PATH'
+
+# Does anybody make digests here, with the library and without?
+makes() { env "$@" "$tugboat" info | grep -A 1 '^digests' | grep -qv '^digests\|  none'; }
+run required "$(makes A=1 && echo tcp || echo mpi)" 'export TUGBOAT_PROOF=required'
+without=$(makes LD_LIBRARY_PATH="$work/none" && echo tcp || echo mpi)
+run 'required, none to be had' "$without" "export TUGBOAT_PROOF=required; $less"
+run 'none to be had' "$without" "$less"
+run 'none to be had, on one host' tcp "export UCX_NET_DEVICES=lo; $less"
+run 'none to be had, off' tcp "export TUGBOAT_PROOF=off; $less"
+run 'required by one, off elsewhere' mpi '[ $PMI_RANK = 0 ] && export TUGBOAT_PROOF=required || export TUGBOAT_PROOF=off'
+run 'none to be had by one' "$without" "[ \$PMI_RANK = 0 ] || $less"
 exit $failed

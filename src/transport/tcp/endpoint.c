@@ -499,7 +499,7 @@ static struct tug_tcp_endpoint *make(bool spares_links) {
         endpoint->listener;
     endpoint->spares_links = spares_links;
     endpoint->received = malloc(TUG_TCP_RECEIVE_BYTES);
-    endpoint->proves = tug_settings.proof;
+    endpoint->proves = tug_settings.proof != TUG_PROOF_OFF && tug_digest_source() != NULL;
     if (endpoint->received != NULL && tug_random_draw(&endpoint->id, sizeof(endpoint->id)))
         return endpoint;
     tug_tcp_endpoint_close(&endpoint->turns);

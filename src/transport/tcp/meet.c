@@ -136,9 +136,11 @@ static void answer(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link 
                    enum tug_tcp_word word) {
     struct tug_tcp_answer answer = {.word = word};
     link->due = TUG_TCP_PACKETS_DUE;
-    tug_tcp_prove(key_of(endpoint, &endpoint->address), &link->said, TUG_TCP_IS_CONNECTED_TO, word,
-                  answer.proof);
-    tug_tcp_link_say(link, &answer, sizeof(answer));
+    if (tug_tcp_prove(key_of(endpoint, &endpoint->address), &link->said, TUG_TCP_IS_CONNECTED_TO,
+                      word, answer.proof))
+        tug_tcp_link_say(link, &answer, sizeof(answer));
+    else
+        link->broken = true;
 }
 
 /* ---- descriptors ---- */
@@ -496,8 +498,9 @@ static bool take_challenge(struct tug_tcp_endpoint *endpoint, struct tug_tcp_lin
     if (challenge->magic != TUG_TCP_CHALLENGE_MAGIC)
         return false;
     memcpy(link->said.nonce, challenge->nonce, sizeof(challenge->nonce));
-    tug_tcp_prove(key_of(endpoint, &link->peer->address), &link->said, TUG_TCP_CONNECTS,
-                  link->said.hello.word, proof);
+    if (!tug_tcp_prove(key_of(endpoint, &link->peer->address), &link->said, TUG_TCP_CONNECTS,
+                       link->said.hello.word, proof))
+        return false;
     link->due = TUG_TCP_ANSWER_DUE;
     tug_tcp_link_say(link, proof, sizeof(proof));
     return !link->broken;

@@ -16,7 +16,8 @@
  *
  * Who can change what goes by the network is not kept out by that: packets carry no proofs.
  *
- * With TUGBOAT_PROOF=off all proofs are zeros: then a process that knows the ids is believed.
+ * Without digests (TUGBOAT_PROOF=off, or a job whose connections do not leave the host) all proofs
+ * are zeros: then a process that knows the ids is believed.
  */
 #ifndef TUG_TRANSPORT_TCP_PROOF_H
 #define TUG_TRANSPORT_TCP_PROOF_H
@@ -58,8 +59,8 @@ struct tug_tcp_said {
 enum tug_tcp_side { TUG_TCP_CONNECTS, TUG_TCP_IS_CONNECTED_TO };
 
 /* The proof of that side, whose word is that (of the one that connects: hello's), under the key of
- * the process that is connected to; NULL: zeros. */
-void tug_tcp_prove(const unsigned char *key, const struct tug_tcp_said *said,
+ * the process that is connected to; NULL: zeros. False: there is none to be had now. */
+bool tug_tcp_prove(const unsigned char *key, const struct tug_tcp_said *said,
                    enum tug_tcp_side side, uint64_t word, unsigned char proof[TUG_DIGEST_BYTES]);
 
 /* Is it that proof? */

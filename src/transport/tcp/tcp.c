@@ -321,10 +321,11 @@ static bool introduce(struct tug_tcp_view *view) {
 enum {
     NO_ADDRESS = 1,
     TOO_MANY = 2,
-    NO_VIEW = 4,
-    LOOPBACK = 8, /* none but that device was found */
-    PROVES = 16,
-    PROVES_NOT = 32
+    NO_DIGESTS = 4,
+    NO_VIEW = 8,
+    LOOPBACK = 16, /* none but that device was found */
+    PROVES = 32,
+    PROVES_NOT = 64
 };
 
 /* Equal in processes that reach each other by the loopback device. */
@@ -344,13 +345,23 @@ static int64_t ask_all(const struct tug_fabric *fabric, int64_t mine) {
     return (all[1] & all[2]) == 0 ? all[0] & ~LOOPBACK : all[0];
 }
 
+/* Without digests an id that is shown in clear is enough to be taken for a process of the job:
+ * connections that leave the host need TUGBOAT_PROOF=off for that. */
+static bool lacks_proofs(const struct tug_tcp_address *mine) {
+    return tug_settings.proof != TUG_PROOF_OFF && tug_digest_source() == NULL &&
+           (tug_settings.proof == TUG_PROOF_REQUIRED || !tug_tcp_is_loopback(mine));
+}
+
 static const char *why_not(int64_t all) {
-    return all & NO_ADDRESS  ? "the host MPI does not go by sockets"
-           : all & TOO_MANY  ? "the job has more processes than it is made for"
-           : all & LOOPBACK  ? "on some host, the host MPI is seen to use the loopback device only"
-           : all & NO_VIEW   ? "not every process can listen for connections"
-           : all & (all - 1) ? "some processes prove who they are and some do not"
-                             : "a connection between two nodes cannot be made";
+    return all & NO_ADDRESS   ? "the host MPI does not go by sockets"
+           : all & TOO_MANY   ? "the job has more processes than it is made for"
+           : all & NO_DIGESTS ? "without digests processes cannot prove that they are of the job: "
+                                "install libcrypto.so.3 (OpenSSL 3), or set TUGBOAT_PROOF=off if "
+                                "the network is trusted"
+           : all & LOOPBACK   ? "on some host, the host MPI is seen to use the loopback device only"
+           : all & NO_VIEW    ? "not every process can listen for connections"
+           : all & (all - 1)  ? "some processes prove who they are and some do not"
+                              : "a connection between two nodes cannot be made";
 }
 
 static int tcp_open(struct tug_fabric *fabric, void **state, char *reason) {
@@ -359,6 +370,7 @@ static int tcp_open(struct tug_fabric *fabric, void **state, char *reason) {
     int64_t all = NO_ADDRESS;
     if (tug_tcp_find_address(fabric, &mine))
         all = fabric->nranks > PROCESSES_MOST             ? TOO_MANY
+              : lacks_proofs(&mine)                       ? NO_DIGESTS
               : (view = open_view(fabric, &mine)) == NULL ? NO_VIEW
               : view->endpoint->proves                    ? PROVES
                                                           : PROVES_NOT;
