@@ -14,8 +14,8 @@
  * rate each thread keeps a number of reads outstanding. The loop has one thread: it starts a read,
  * computes for as long as a read takes, and waits for the rest. `taken` is by how many percent the
  * computing alone is faster without the read, `lost` the percent of the whole turn that are no
- * computing. Every sample of a way is in an opening of its own, and the ways alternate. The table
- * has medians of samples, the lowest and the highest.
+ * computing, by medians over turns. Every sample of a way is in an opening of its own, and the ways
+ * alternate. The table has medians of samples, the lowest and the highest.
  *
  * Invariant: each read outstanding has a slot of its own in local memory; the remote memory stays
  * as it is. When validating, all slots are compared after each rate. Threading: workers read and
@@ -160,31 +160,38 @@ static void measure_rate(struct worker *me, double end_us) {
     me->reads = started[0] + started[1];
 }
 
-/* Turns without and with a read alternate in blocks, so that the machine is the same for both. */
+static double median_of(double times_us[], uint64_t n) {
+    const int kept = n < KEPT ? (int)n : KEPT;
+    bench_sort(times_us, kept);
+    return bench_median(times_us, kept);
+}
+
+/* Half of the time computes alone. A thread that sleeps meanwhile is woken once for many turns. */
 static void measure_loop(struct worker *me, double end_us) {
+    static double free_us[KEPT], computing_us[KEPT], turn_us[KEPT];
     struct reads_done done = {0};
-    double free_us = 0, computing_us = 0, turns_us = 0, begin_us = bench_now_us();
-    for (me->reads = 0; begin_us < end_us || me->reads == 0;) {
-        for (int i = 0; i < BLOCK; i++) {
-            bench_compute(me->compute_us);
-            const double now_us = bench_now_us();
-            free_us += now_us - begin_us;
-            begin_us = now_us;
-        }
-        for (int i = 0; i < BLOCK; i++) {
-            start_read(me, 0, &done);
-            const double back_us = bench_now_us();
-            bench_compute(me->compute_us);
-            const double computed_us = bench_now_us();
-            wait_read(me, &done, ++me->reads);
-            const double now_us = bench_now_us();
-            computing_us += computed_us - back_us;
-            turns_us += now_us - begin_us;
-            begin_us = now_us;
-        }
+    double now_us = bench_now_us();
+    const double half_us = (now_us + end_us) / 2;
+    uint64_t nfree = 0;
+    for (double begin_us = now_us; now_us < half_us || nfree < 2; begin_us = now_us) {
+        bench_compute(me->compute_us);
+        now_us = bench_now_us();
+        free_us[nfree++ % KEPT] = now_us - begin_us;
     }
-    me->taken = 100 * (1 - free_us / computing_us);
-    me->lost = 100 * (1 - free_us / turns_us);
+    me->reads = 0;
+    for (double begin_us = now_us; now_us < end_us || me->reads < 2; begin_us = now_us) {
+        const uint64_t at = me->reads++ % KEPT;
+        start_read(me, 0, &done);
+        const double back_us = bench_now_us();
+        bench_compute(me->compute_us);
+        computing_us[at] = bench_now_us() - back_us;
+        wait_read(me, &done, me->reads);
+        now_us = bench_now_us();
+        turn_us[at] = now_us - begin_us;
+    }
+    const double alone_us = median_of(free_us, nfree);
+    me->taken = 100 * (1 - alone_us / median_of(computing_us, me->reads));
+    me->lost = 100 * (1 - alone_us / median_of(turn_us, me->reads));
 }
 
 static void *work(void *argument) {
