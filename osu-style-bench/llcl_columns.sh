@@ -89,9 +89,9 @@ is the median over rounds, each with the host of the same round; all figures are
 <p>The verdict follows one rule. A claim <i>holds</i> if the median is within the paper&#8217;s number, wherever that was measured. If it is not, it <i>does not
 hold</i> where the offload thread had a core of its own, and <i>cannot be shown here</i> elsewhere. A core of its own is one that
 the thread was given, or one of at least two for each rank and one for each further calling thread. The call&#8217;s part of the latency holds only if the latency
-against (a) does, as a call is a small part of a slow read. This machine has $(nproc). The last rows of the table have such a
-core in any case of two: rank 0 is bound to one core, its offload thread to another (<code>TUGBOAT_AFFINITY</code>), and the reads go over the
-tests&#8217; stand-in for a card, in which the target takes no part. That card does a read at once, so the latencies there are of the library and of handing
-a request to a card, and not of a network: a ratio of two latencies is harder to reach than on one.</p>
+against (a) does, as a call is a small part of a slow read. This machine has $(nproc) cores. In the rows of the stand-in for a card two cores are enough: rank 0 is
+bound to one core, its offload thread to another (<code>TUGBOAT_AFFINITY</code>), and the target takes no part in reads. That card of the tests does a
+read at once, so the latencies there are of the library and of handing a request to a card, and not of a network: a ratio of two latencies is harder to reach than on
+one. The host does not go over that card: a ratio to it that is above the paper&#8217;s shows nothing there.</p>
 HTML
 }

@@ -58,7 +58,8 @@ expect "worse, two cores shared" 2 0 "$not" "$not" "$not" "$not" "$not" "$not" "
 expect "worse, three cores" 3 0 "$not" "$not" "$not" "$not" "$not" "$not" "$not" "$not" "$not" "$not"
 expect "worse, a core for each of one calling thread" 4 0 "$no" "$no" "$no" "$no" "$no" "$no" "$no" "$not" "$not" "$no"
 expect "worse, a core for each of four calling threads" 7 0 "$no" "$no" "$no" "$no" "$no" "$no" "$no" "$no" "$no" "$no"
-expect "worse, the thread was given a core" 2 1 "$no" "$no" "$no" "$no" "$no" "$no" "$no" "$not" "$not" "$no"
+# the host goes another way than over the card
+expect "worse, the thread was given a core" 2 1 "$not" "$no" "$no" "$no" "$no" "$no" "$no" "$not" "$not" "$no"
 
 # a call that is a small part of a slow read
 medians 28 0.117 4 4 14 5.8 0.19 5.2 >"$work/medians.csv.made"
