@@ -5,6 +5,7 @@
 #include "base/stats.h"
 #include "base/trace.h"
 #include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "host/device.h"
 #include "host/host.h"
 #include "persistent/candidates.h"

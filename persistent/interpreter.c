@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "host/host.h"
 #include "persistent/interpreter_private.h"
 #include "persistent/pair.h"

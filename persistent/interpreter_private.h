@@ -109,7 +109,7 @@ static inline void tug_interpreter_tell(_Atomic uint64_t *count, struct tug_bell
     if (position - atomic_load_explicit(count, memory_order_relaxed) <= lag)
         return;
     /* release: our reads of what lies below are over; pairs with all_past(). Without a fence before
-     * the look at the bell: engine/sleeper.h */
+     * the look at the bell: engine/event_wait.h */
     atomic_store_explicit(count, position, memory_order_release);
     tug_bell_ring(bell, true);
 }

@@ -164,7 +164,7 @@ void tug_row_start(struct tug_interpreter *self) {
 }
 
 static inline void ring_bells(const struct tug_row *row) {
-    /* no fence between what was written and the look at the bells: engine/sleeper.h */
+    /* no fence between what was written and the look at the bells: engine/event_wait.h */
     atomic_signal_fence(memory_order_seq_cst);
     for (uint32_t i = 0; i < row->nbells; i++)
         tug_bell_ring(row->bells[i], true);

@@ -13,7 +13,7 @@
 void tug_interpreter_ring_owed(struct tug_interpreter *self) {
     const uint64_t owed = self->owed;
     self->owed = 0;
-    /* no fence between what was written and the look at the bells: engine/sleeper.h */
+    /* no fence between what was written and the look at the bells: engine/event_wait.h */
     atomic_signal_fence(memory_order_seq_cst);
     for (uint32_t r = 0; r < self->schedule.node_size; r++)
         if (r != tug_interpreter_me(self) && owed >> r % 64 & 1)

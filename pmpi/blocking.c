@@ -6,6 +6,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "host/device.h"
 #include "host/wait_group.h"
 #include "host/handles.h"

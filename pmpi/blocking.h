@@ -22,7 +22,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "engine/engine.h"
+#include "engine/host_progress.h"
+#include "engine/service.h"
 
 #define TUG_HOST_NAP_NS 20000 /* longest sleep of who waits for the host, which rings no bell */
 

@@ -11,6 +11,8 @@
 
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "engine/host_progress.h"
+#include "engine/service.h"
 #include "host/host.h"
 #include "host/report.h"
 #include "pmpi/blocking.h"

@@ -4,6 +4,7 @@
 #include "base/stats.h"
 #include "base/trace.h"
 #include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"

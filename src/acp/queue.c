@@ -12,6 +12,7 @@
  * are any. Invariant: nobody but the holder touches anything but `arrived` and `called`.
  */
 #include "acp/layer.h"
+#include "engine/service.h"
 
 static struct {
     struct tug_acp_command *_Atomic arrived; /* the last first */

@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "engine/engine.h"
+
 static struct tug_deferred_list *of_service(struct tug_service *service) {
     return (struct tug_deferred_list *)((char *)service -
                                         offsetof(struct tug_deferred_list, service));

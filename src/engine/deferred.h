@@ -10,7 +10,7 @@
 #ifndef TUG_ENGINE_DEFERRED_H
 #define TUG_ENGINE_DEFERRED_H
 
-#include "engine/engine.h"
+#include "engine/service.h"
 
 struct tug_deferred {
     void (*run)(struct tug_deferred *work);

@@ -244,20 +244,6 @@ static bool take_a_turn(struct tug_engine *engine) {
     return true;
 }
 
-void tug_engine_help(void) {
-    if (take_a_turn(&tug_engine))
-        tug_stat_add(TUG_STAT_HELPS, 1);
-    else
-        sched_yield();
-}
-
-enum tug_entry tug_engine_enter_helping(struct tug_ticket *ticket) {
-    enum tug_entry entry;
-    while ((entry = tug_engine_enter(ticket)) == TUG_ENTRY_FULL)
-        tug_engine_help();
-    return entry;
-}
-
 bool tug_engine_has_work(void) {
     struct tug_engine *engine = &tug_engine;
     return atomic_load_explicit(&engine->outstanding, memory_order_relaxed) > 0 ||
@@ -271,6 +257,15 @@ void tug_engine_poll(void) {
         vain = 0;
     else if (++vain % TUG_HABIT == 0)
         sched_yield(); /* the holder of the baton may want this core */
+}
+
+enum tug_entry tug_engine_enter_helping(struct tug_ticket *ticket) {
+    enum tug_entry entry;
+    while ((entry = tug_engine_enter(ticket)) == TUG_ENTRY_FULL) {
+        tug_stat_add(TUG_STAT_HELPS, 1);
+        tug_engine_poll();
+    }
+    return entry;
 }
 
 bool tug_engine_serves(void) {
@@ -382,21 +377,6 @@ uint64_t tug_engine_keep_looking(struct tug_engine *engine) {
     else if (since_ns < TUG_GLANCE_NS / 16 && most < TUG_HABIT / 2)
         most *= 2;
     return now;
-}
-
-bool tug_engine_come_again(void) {
-    const struct tug_engine *engine = &tug_engine;
-    if (!engine->may_drive)
-        return false;
-    const uint64_t now = tug_clock_ns();
-    const _Atomic uint64_t *shown =
-        atomic_load_explicit(&engine->looks_until, memory_order_relaxed);
-    const uint64_t until = atomic_load_explicit(shown, memory_order_relaxed);
-    const int64_t believed = TUG_GLANCE_NS / 10;
-    if ((int64_t)(until - now) > believed - believed / 4)
-        return false;
-    tug_engine_looks_until(engine, now + (uint64_t)believed);
-    return true;
 }
 
 /* From here on this thread, the holder, looks for news until it has what it waits for: it says so
@@ -552,13 +532,29 @@ bool tug_engine_drive_while(bool (*wants)(void *), void *argument) {
     return true;
 }
 
-void tug_engine_look_by(void) {
+static void look_by(struct tug_engine *engine) {
     if (!tug_engine_enter_idle())
         return;
-    take_over(&tug_engine);
-    (void)say_looking(&tug_engine);
+    take_over(engine);
+    (void)say_looking(engine);
     tug_engine_look(true);
     tug_engine_leave();
+}
+
+void tug_engine_come_again(bool (*news)(const void *), const void *argument) {
+    struct tug_engine *engine = &tug_engine;
+    if (!engine->may_drive)
+        return;
+    const uint64_t now = tug_clock_ns();
+    const _Atomic uint64_t *shown =
+        atomic_load_explicit(&engine->looks_until, memory_order_relaxed);
+    const uint64_t until = atomic_load_explicit(shown, memory_order_relaxed);
+    const int64_t believed = TUG_GLANCE_NS / 10;
+    if ((int64_t)(until - now) > believed - believed / 4)
+        return;
+    tug_engine_looks_until(engine, now + (uint64_t)believed);
+    if (news(argument))
+        look_by(engine);
 }
 
 static bool drained_to(void *argument) {
@@ -639,41 +635,4 @@ void tug_engine_nudge(struct tug_engine *engine) {
     ticket.cell->execute = no_operation;
     tug_engine_commit(&ticket);
     tug_engine_ring_offload(engine);
-}
-
-void tug_engine_keep_quiet(void) {
-    atomic_store_explicit(&tug_engine.quiet_until, tug_clock_ns() + TUG_SETTLE_NS,
-                          memory_order_relaxed);
-}
-
-void tug_engine_attend(int change) {
-    struct tug_engine *engine = &tug_engine;
-    if (change > 0)
-        tug_engine_keep_quiet();
-    uint32_t before = atomic_fetch_add(&tug_attendance, (uint32_t)change);
-    if (change > 0 && before == 0 && engine->has_thread) {
-        tug_engine_nudge(engine);
-        /* seq_cst: pairs with the thread's look at the count before its deep sleep */
-        if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
-            tug_engine_ring_offload(engine);
-    }
-}
-
-#define ONE_CALL ((uint64_t)1 << 32)
-
-/* This thread is counted. An error handler may have jumped out of its last call. */
-static _Thread_local bool is_in_host;
-
-void tug_engine_host_begin(void) {
-    atomic_fetch_add_explicit(&tug_engine.in_host, ONE_CALL + !is_in_host, memory_order_relaxed);
-    is_in_host = true;
-}
-
-void tug_engine_host_end(void) {
-    atomic_fetch_sub_explicit(&tug_engine.in_host, is_in_host, memory_order_relaxed);
-    is_in_host = false;
-}
-
-void tug_engine_host_called(void) {
-    tug_lease_set(&tug_engine.host, TUG_LEASE_FRESH);
 }

@@ -10,9 +10,11 @@
  * slowest beat. A poll that had to sleep has met a thread inside the host, and counts as one
  * without.
  */
+#include <sched.h>
 #include <sys/resource.h>
 
 #include "base/clock.h"
+#include "base/stats.h"
 #include "engine/private.h"
 
 static long times_slept(void) {
@@ -124,4 +126,184 @@ void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress
     tug_trace_end(TUG_TRACE_HOST_POLL, in_vain ? TUG_TRACE_BY_NOTHING : TUG_TRACE_BY_FOUND,
                   begin_ns);
     progress->pace_ns = next_pace(progress, in_vain);
+}
+
+void tug_engine_keep_quiet(void) {
+    atomic_store_explicit(&tug_engine.quiet_until, tug_clock_ns() + TUG_SETTLE_NS,
+                          memory_order_relaxed);
+}
+
+void tug_engine_attend(int change) {
+    struct tug_engine *engine = &tug_engine;
+    if (change > 0)
+        tug_engine_keep_quiet();
+    uint32_t before = atomic_fetch_add(&tug_attendance, (uint32_t)change);
+    if (change > 0 && before == 0 && engine->has_thread) {
+        tug_engine_nudge(engine);
+        /* seq_cst: pairs with the thread's look at the count before its deep sleep */
+        if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
+            tug_engine_ring_offload(engine);
+    }
+}
+
+/* ---- calls of the host by the program ---- */
+
+#define ONE_CALL ((uint64_t)1 << 32)
+
+/* This thread is counted. An error handler may have jumped out of its last call. */
+static _Thread_local bool is_in_host;
+
+void tug_engine_host_begin(void) {
+    atomic_fetch_add_explicit(&tug_engine.in_host, ONE_CALL + !is_in_host, memory_order_relaxed);
+    is_in_host = true;
+}
+
+void tug_engine_host_end(void) {
+    atomic_fetch_sub_explicit(&tug_engine.in_host, is_in_host, memory_order_relaxed);
+    is_in_host = false;
+}
+
+void tug_engine_host_called(void) {
+    tug_lease_set(&tug_engine.host, TUG_LEASE_FRESH);
+}
+
+/* ---- visits of the offload thread ---- */
+
+_Thread_local bool tug_is_offload;
+
+bool tug_engine_is_own_thread(void) {
+    return tug_is_offload;
+}
+
+_Atomic bool tug_host_reserved;
+
+/* The offload thread is in the host, or about to look whether it may. */
+static _Atomic bool visiting;
+
+void tug_engine_reserve_host(void) {
+    struct tug_backoff backoff = {0};
+    if (atomic_load_explicit(&tug_host_reserved, memory_order_relaxed))
+        return;
+    /* seq_cst: either this thread sees the visit that has begun, or the visitor sees this */
+    atomic_store(&tug_host_reserved, true);
+    tug_engine.may_drive = true; /* also with TUGBOAT_PROGRESS=thread: jobs that need the host */
+    while (atomic_load(&visiting))
+        if (!tug_backoff_step(&backoff))
+            sched_yield();
+}
+
+/* A thread of the program has been inside one call of the host for long: perhaps what it waits for
+ * waits for an answer of ours. Offload thread only. */
+static bool program_is_stuck(void) {
+    static uint64_t call, since_ns;
+    const uint64_t in_host = atomic_load_explicit(&tug_engine.in_host, memory_order_relaxed);
+    const uint64_t now = tug_clock_ns();
+    if ((uint32_t)in_host == 0 || in_host != call) {
+        call = in_host;
+        since_ns = now;
+        return false;
+    }
+    return now - since_ns > TUG_STUCK_NS;
+}
+
+bool tug_engine_enter_host(void) {
+    if (!tug_is_offload)
+        return true;
+    atomic_store(&visiting, true); /* seq_cst: pairs with tug_engine_reserve_host() */
+    if (!atomic_load(&tug_host_reserved) || program_is_stuck())
+        return true;
+    tug_engine_leave_host();
+    return false;
+}
+
+void tug_engine_leave_host(void) {
+    /* release: pairs with the look at it in tug_engine_reserve_host(): the visit is over */
+    if (tug_is_offload)
+        atomic_store_explicit(&visiting, false, memory_order_release);
+}
+
+/* ---- looks from inside the host ----
+ *
+ * By a thread of the program that waits in a call of the host's, where the host has found nothing.
+ * The thread may hold locks of the host's, so a look neither calls the host nor waits: it polls the
+ * services that can be polled so, executes no command, and takes the baton only if that is free.
+ * Commands that are queued meanwhile are left to the offload thread; without that thread there are
+ * no such looks. Nor are there any while some service can only be polled from outside: the offload
+ * thread has to be there for that service's peers, and it would sleep through their packets if it
+ * relied on this thread. */
+
+_Thread_local bool tug_engine_looked_inside;
+
+static bool poll_inside(struct tug_engine *engine) {
+    bool moved = false;
+    for (struct tug_service *service = engine->services; service; service = service->state.next)
+        if (service->state.poll_inside != NULL)
+            moved |= tug_services_poll_inside(engine, service);
+    /* seq_cst: as in tug_services_poll */
+    if (moved)
+        atomic_thread_fence(memory_order_seq_cst);
+    return moved;
+}
+
+/* Since when this thread looks, in its call of the host's or in some that were short. */
+static _Thread_local uint64_t since_ns;
+
+/* The thread looks on for a while: peers, and the offload thread, may rely on it. Who has done so
+ * for a beat says when it leaves: to say so after every call would wake the offload thread as
+ * often. An offload thread in its deep sleep does not know of it, and each packet would wake it, at
+ * the sender's expense: it is woken once, ahead of them, and sleeps on with a limit. */
+static void extend_lease(struct tug_engine *engine) {
+    const uint64_t now = tug_engine_keep_looking(engine);
+    /* jobs are not advanced from here: the offload thread is to look after them */
+    if (now == 0 || engine->left || engine->nactive > 0 ||
+        tug_lease_is(&engine->news, TUG_LEASE_HELD))
+        return;
+    if (since_ns == 0)
+        since_ns = now;
+    tug_engine_looked_inside = now - since_ns > TUG_TICK_NS;
+    tug_lease_set(&engine->news, now + (tug_engine_looked_inside ? TUG_TICK_NS : TUG_GLANCE_NS));
+    if (!tug_engine_looked_inside)
+        return;
+    tug_engine_stays(engine, true);
+    if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
+        tug_engine_ring_offload(engine);
+}
+
+/* Where something was found there is mostly more within a round trip: looks on for so long, but not
+ * for ever, as the host waits too. True if something was found. */
+static bool linger_inside(struct tug_engine *engine) {
+    if (!poll_inside(engine))
+        return false;
+    for (unsigned looks = 0, vain = 0; looks < TUG_BATCH && vain < TUG_HABIT; looks++) {
+        vain = poll_inside(engine) ? 0 : vain + 1;
+        extend_lease(engine);
+    }
+    tug_stat_add(TUG_STAT_INSIDE_ROUNDS, 1);
+    tug_trace_count(TUG_TRACE_INSIDE, 1);
+    return true;
+}
+
+bool tug_engine_look_inside(void) {
+    struct tug_engine *engine = &tug_engine;
+    bool wake;
+    if (!engine->has_thread || !tug_engine_enter_idle())
+        return false;
+    const bool all = tug_services_all_inside(engine);
+    if (all)
+        extend_lease(engine);
+    const bool moved = all && linger_inside(engine);
+    tug_engine_unmute(engine);
+    if (tug_baton_leave(&engine->ring, &wake))
+        tug_engine_after_look(engine, wake, false);
+    else
+        tug_engine_offer(engine);
+    return moved;
+}
+
+void tug_engine_leave_inside(void) {
+    tug_engine_looked_inside = false;
+    since_ns = 0;
+    tug_engine_stays(&tug_engine, false);
+    tug_engine_looks_until(&tug_engine, 0);
+    tug_engine_say_gone(&tug_engine);
 }

@@ -6,8 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "engine/engine.h"
-#include "engine/plan.h"
+#include "engine/private.h"
 #include "host/host.h"
 #include "host/level.h"
 #include "host/spin.h"

@@ -62,60 +62,6 @@ static void ask_for_prompt_wakes(void) {
     (void)prctl(PR_SET_NAME, "tugboat", 0, 0, 0);
 }
 
-/* ---- the host, where it is the program's ---- */
-
-static _Thread_local bool is_offload;
-
-bool tug_engine_is_own_thread(void) {
-    return is_offload;
-}
-
-_Atomic bool tug_host_reserved;
-static _Atomic bool
-    visiting; /* the offload thread is in the host, or about to look whether it may */
-
-void tug_engine_reserve_host(void) {
-    struct tug_backoff backoff = {0};
-    if (atomic_load_explicit(&tug_host_reserved, memory_order_relaxed))
-        return;
-    /* seq_cst: either this thread sees the visit that has begun, or the visitor sees this */
-    atomic_store(&tug_host_reserved, true);
-    tug_engine.may_drive = true; /* also with TUGBOAT_PROGRESS=thread: jobs that need the host */
-    while (atomic_load(&visiting))
-        if (!tug_backoff_step(&backoff))
-            sched_yield();
-}
-
-/* A thread of the program has been inside one call of the host for long: perhaps what it waits for
- * waits for an answer of ours. Offload thread only. */
-static bool program_is_stuck(void) {
-    static uint64_t call, since_ns;
-    const uint64_t in_host = atomic_load_explicit(&tug_engine.in_host, memory_order_relaxed);
-    const uint64_t now = tug_clock_ns();
-    if ((uint32_t)in_host == 0 || in_host != call) {
-        call = in_host;
-        since_ns = now;
-        return false;
-    }
-    return now - since_ns > TUG_STUCK_NS;
-}
-
-bool tug_engine_enter_host(void) {
-    if (!is_offload)
-        return true;
-    atomic_store(&visiting, true); /* seq_cst: pairs with tug_engine_reserve_host() */
-    if (!atomic_load(&tug_host_reserved) || program_is_stuck())
-        return true;
-    tug_engine_leave_host();
-    return false;
-}
-
-void tug_engine_leave_host(void) {
-    /* release: pairs with the look at it in tug_engine_reserve_host(): the visit is over */
-    if (is_offload)
-        atomic_store_explicit(&visiting, false, memory_order_release);
-}
-
 static bool offered(struct tug_engine *engine) {
     return atomic_load(&engine->ring.state) & TUG_BATON_OFFER;
 }
@@ -389,7 +335,7 @@ static bool is_bound_apart(void) {
 static void *offload_main(void *argument) {
     struct tug_engine *engine = argument;
     struct beat beat = {.host = TUG_HOST_PROGRESS_INITIAL};
-    is_offload = true;
+    tug_is_offload = true;
     tug_trace_name_thread("offload thread");
     ask_for_prompt_wakes();
     bound_apart = is_bound_apart();

@@ -12,8 +12,7 @@
  *   plan.c       whether it looks, or sleeps, how and for how long
  *   lease.h      how callers tell it that they look themselves
  *   host_progress.c  and when it polls the host MPI
- *   sleeper.c    where it sleeps, and the driver, until something comes from outside
- *   lookout.c    where they sleep until sockets have news
+ *   event_wait.c where it sleeps, and the driver, until something comes from outside
  */
 #ifndef TUG_ENGINE_PRIVATE_H
 #define TUG_ENGINE_PRIVATE_H
@@ -24,12 +23,18 @@
 #include "base/trace.h"
 #include "engine/baton.h"
 #include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "engine/lease.h"
 #include "engine/notes.h"
 #include "engine/plan.h"
-#include "engine/sleeper.h"
+#include "engine/service.h"
+#include "engine/event_wait.h"
 #include "engine/suspend.h"
 #include "engine/waiters.h"
+
+struct tug_engine_config {
+    void (*host_poll)(void); /* progresses the host MPI a little; any thread */
+};
 
 struct tug_engine {
     struct tug_ring ring;
@@ -80,7 +85,8 @@ struct tug_engine {
 };
 
 extern struct tug_engine tug_engine;
-extern _Atomic bool tug_host_reserved; /* tug_engine_reserve_host() was called */
+extern _Atomic bool tug_host_reserved;    /* tug_engine_reserve_host() was called */
+extern _Thread_local bool tug_is_offload; /* this is the offload thread */
 
 /* relaxed: there is nothing but this number behind the pointer */
 static inline void tug_engine_looks_until(const struct tug_engine *engine, uint64_t until) {
@@ -94,7 +100,33 @@ static inline void tug_engine_stays(struct tug_engine *engine, bool stays) {
         atomic_store_explicit(&engine->stays, stays, memory_order_relaxed);
 }
 
+/* Starts the engine as the settings say (and the offload thread unless TUGBOAT_PROGRESS=caller).
+ * 0, TUG_ERR_NO_MEMORY or TUG_ERR_SYSTEM. Not thread safe against stop; idempotent. */
+int tug_engine_start(const struct tug_engine_config *config);
+
+/* Executes what is queued, stops the offload thread, frees everything. Jobs still out are dropped
+ * without completed(). No other thread may be in a call. */
+void tug_engine_stop(void);
+
+/* For exit() without MPI_Finalize: stops the offload thread, waiting for it only a little, since it
+ * may be held up inside the host. Nothing is freed. */
+void tug_engine_abandon(void);
+
+/* Call in the child of a fork: the offload thread is not there; the engine counts as stopped. */
+void tug_engine_forked(void);
+
+/* From now on the engine's own thread does not get the host on: the host may call functions of a
+ * program that has not asked for MPI_THREAD_MULTIPLE and expects them on its own thread. Except
+ * while that thread has been inside one call of the host for long (tug_engine_host_begin), and so
+ * answers nobody. Waiting threads drive from then on, with TUGBOAT_PROGRESS=thread too: no other
+ * thread progresses jobs that need the host. Permanent. Returns when the engine's thread has left
+ * the host. */
+void tug_engine_reserve_host(void);
+
 /* ---- the holder's steps ---- */
+
+/* Takes the baton if nobody drives, and no cell of the ring. Then as after TUG_ENTRY_BATON. */
+bool tug_engine_enter_idle(void);
 
 /* Executes up to limit commands. Returns how many. */
 unsigned tug_executor_run(struct tug_engine *engine, unsigned limit);

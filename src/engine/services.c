@@ -10,9 +10,9 @@ struct tug_bell tug_engine_own_bell;
 
 static void update(struct tug_engine *engine, struct tug_service *service) {
     bool busy = service->busy(service);
-    if (busy == service->was_busy)
+    if (busy == service->state.was_busy)
         return;
-    service->was_busy = busy;
+    service->state.was_busy = busy;
     engine->nbusy += busy ? 1u : -1u;
     tug_completer_count(engine);
 }
@@ -22,7 +22,7 @@ void tug_engine_service_changed(struct tug_service *service) {
 }
 
 static bool is_dormant(const struct tug_engine *engine, const struct tug_service *service) {
-    return service->with_jobs && engine->nactive == 0 && !service->was_busy;
+    return service->state.with_jobs && engine->nactive == 0 && !service->state.was_busy;
 }
 
 /* What counts them tells threads that wait or poll that there is something to look after. */
@@ -37,7 +37,7 @@ void tug_services_with_jobs(const struct tug_engine *engine, bool jobs) {
 bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
     bool moved = false;
     engine->left = false;
-    for (struct tug_service *service = engine->services; service; service = service->next) {
+    for (struct tug_service *service = engine->services; service; service = service->state.next) {
         if (is_dormant(engine, service))
             continue;
         moved |= service->poll(service, more_comes);
@@ -65,7 +65,7 @@ static void leave_to_offload(struct tug_engine *engine) {
 
 bool tug_services_poll_inside(struct tug_engine *engine, struct tug_service *service) {
     bool left = false;
-    const bool moved = service->poll_inside(service, &left);
+    const bool moved = service->state.poll_inside(service, &left);
     update(engine, service);
     if (left && !engine->left)
         leave_to_offload(engine);
@@ -73,28 +73,29 @@ bool tug_services_poll_inside(struct tug_engine *engine, struct tug_service *ser
 }
 
 void tug_services_flush(struct tug_engine *engine) {
-    for (struct tug_service *service = engine->services; service; service = service->next)
+    for (struct tug_service *service = engine->services; service; service = service->state.next)
         service->flush(service);
 }
 
 /* Is that sleeper woken by the descriptor, if there is one? */
 static bool descriptor_wakes(const struct tug_service *service, const struct tug_sleeper *sleeper) {
-    return service->descriptor < 0 || (service->watched && !atomic_load(&sleeper->lookout.lost));
+    return service->descriptor < 0 ||
+           (service->state.watched && !atomic_load(&sleeper->lookout.lost));
 }
 
 /* A lookout may be lost: then the descriptor wakes one of the two less. */
 static void count_lost(const struct tug_engine *engine, struct tug_service *service) {
-    if (!service->watched || service->lost ||
+    if (!service->state.watched || service->state.lost ||
         (!atomic_load(&engine->driver.lookout.lost) && !atomic_load(&engine->offload.lookout.lost)))
         return;
-    service->lost = true;
+    service->state.lost = true;
     tug_stat_add(TUG_STAT_UNWATCHED, 1);
 }
 
 bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper) {
     bool all = true;
     engine->seldom = false;
-    for (struct tug_service *service = engine->services; service; service = service->next) {
+    for (struct tug_service *service = engine->services; service; service = service->state.next) {
         if (is_dormant(engine, service))
             continue;
         all &= descriptor_wakes(service, sleeper) && service->arm(service);
@@ -107,7 +108,8 @@ bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleep
 struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared) {
     struct tug_bell *bell = NULL;
     *shared = false;
-    for (const struct tug_service *service = engine->services; service; service = service->next) {
+    for (const struct tug_service *service = engine->services; service;
+         service = service->state.next) {
         if (service->bell == NULL || is_dormant(engine, service))
             continue;
         if (bell != NULL && service->bell != bell)
@@ -121,11 +123,11 @@ struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared
 /* Holder only. */
 static void count_helped(struct tug_service *service, bool is_there) {
     const bool helped =
-        is_there && !service->with_jobs &&
-        (service->attended || (service->descriptor >= 0 && service->poll_inside == NULL));
-    if (helped != service->helped)
+        is_there && !service->state.with_jobs &&
+        (service->attended || (service->descriptor >= 0 && service->state.poll_inside == NULL));
+    if (helped != service->state.helped)
         atomic_fetch_add(&tug_helped_services, helped ? 1u : -1u);
-    service->helped = helped;
+    service->state.helped = helped;
 }
 
 /* Another service with the same descriptor, NULL: none. */
@@ -133,7 +135,7 @@ static const struct tug_service *companion(const struct tug_service *service) {
     const struct tug_service *other = tug_engine.services;
     while (other != NULL && (other == service || other->descriptor != service->descriptor ||
                              other->bell != service->bell))
-        other = other->next;
+        other = other->state.next;
     return other;
 }
 
@@ -153,9 +155,10 @@ static bool watch_descriptor(struct tug_engine *engine, const struct tug_service
 static void watch(struct tug_service *service) {
     struct tug_engine *engine = &tug_engine;
     const struct tug_service *other = companion(service);
-    service->watched = other != NULL ? other->watched : watch_descriptor(engine, service);
-    service->lost = false;
-    if (service->descriptor >= 0 && !service->watched)
+    service->state.watched =
+        other != NULL ? other->state.watched : watch_descriptor(engine, service);
+    service->state.lost = false;
+    if (service->descriptor >= 0 && !service->state.watched)
         tug_stat_add(TUG_STAT_UNWATCHED, 1);
     /* without the offload thread nobody hears the bell */
     service->attended |= !engine->has_thread || !descriptor_wakes(service, &engine->offload);
@@ -163,8 +166,8 @@ static void watch(struct tug_service *service) {
 
 void tug_services_mute(struct tug_engine *engine, bool mute) {
     int last = -1;
-    for (struct tug_service *service = engine->services; service; service = service->next) {
-        if (service->watched && service->descriptor != last)
+    for (struct tug_service *service = engine->services; service; service = service->state.next) {
+        if (service->state.watched && service->descriptor != last)
             tug_lookout_mute(&engine->offload.lookout, service->descriptor, mute);
         last = service->descriptor;
     }
@@ -172,7 +175,7 @@ void tug_services_mute(struct tug_engine *engine, bool mute) {
 }
 
 static void unwatch(const struct tug_service *service) {
-    if (!service->watched || companion(service) != NULL)
+    if (!service->state.watched || companion(service) != NULL)
         return;
     tug_lookout_remove(&tug_engine.driver.lookout, service->descriptor);
     tug_lookout_remove(&tug_engine.offload.lookout, service->descriptor);
@@ -180,10 +183,10 @@ static void unwatch(const struct tug_service *service) {
 
 static void add(void *argument) {
     struct tug_service *service = argument;
-    service->was_busy = false;
+    service->state.was_busy = false;
     watch(service);
     count_helped(service, true);
-    service->next = tug_engine.services;
+    service->state.next = tug_engine.services;
     tug_engine.services = service;
     atomic_fetch_add(&tug_engine.nservices, 1);
 }
@@ -204,7 +207,7 @@ void tug_engine_serve(struct tug_service *service) {
 static void count_with_jobs(const struct tug_service *service, int change) {
     struct tug_engine *engine = &tug_engine;
     const bool jobs = engine->nactive > 0;
-    if (!service->with_jobs)
+    if (!service->state.with_jobs)
         return;
     if (jobs)
         tug_services_with_jobs(engine, false);
@@ -218,7 +221,7 @@ static void count_with_jobs(const struct tug_service *service, int change) {
 static void set_with_jobs(void *argument) {
     struct tug_service *service = argument;
     (void)tug_services_poll(&tug_engine, false);
-    service->with_jobs = true;
+    service->state.with_jobs = true;
     count_helped(service, false);
     atomic_fetch_sub(&tug_engine.nservices, 1);
     count_with_jobs(service, 1);
@@ -239,14 +242,14 @@ struct inside {
 
 bool tug_services_all_inside(const struct tug_engine *engine) {
     const struct tug_service *service = engine->services;
-    while (service != NULL && (service->poll_inside != NULL || is_dormant(engine, service)))
-        service = service->next;
+    while (service != NULL && (service->state.poll_inside != NULL || is_dormant(engine, service)))
+        service = service->state.next;
     return service == NULL;
 }
 
 static void set_inside(void *argument) {
     const struct inside *inside = argument;
-    inside->service->poll_inside = inside->poll;
+    inside->service->state.poll_inside = inside->poll;
     count_helped(inside->service, true);
 }
 
@@ -257,9 +260,9 @@ void tug_engine_serve_inside(struct tug_service *service,
 }
 
 void tug_engine_serve_outside(struct tug_service *service) {
-    if (service->poll_inside == NULL)
+    if (service->state.poll_inside == NULL)
         return;
-    service->poll_inside = NULL;
+    service->state.poll_inside = NULL;
     count_helped(service, true);
     tug_spin_look_end();
 }
@@ -275,23 +278,23 @@ static void take_out(void *argument) {
     struct tug_service *service = leaving->service;
     struct tug_service **at = &tug_engine.services;
     while (*at != service)
-        at = &(*at)->next;
-    *at = service->next;
+        at = &(*at)->state.next;
+    *at = service->state.next;
     unwatch(service);
     tug_engine_serve_outside(service);
     count_helped(service, false);
-    for (const struct tug_service *other = tug_engine.services; other; other = other->next)
+    for (const struct tug_service *other = tug_engine.services; other; other = other->state.next)
         leaving->bell_stays |= other->bell == service->bell;
-    if (service->was_busy)
+    if (service->state.was_busy)
         tug_engine.nbusy--;
     tug_completer_count(&tug_engine);
-    if (!service->with_jobs)
+    if (!service->state.with_jobs)
         atomic_fetch_sub(&tug_engine.nservices, 1);
     count_with_jobs(service, -1);
 }
 
 void tug_engine_unserve(struct tug_service *service) {
-    if (service->attended && !service->with_jobs) {
+    if (service->attended && !service->state.with_jobs) {
         tug_engine_attend(-1);
         atomic_fetch_sub(&tug_attended_services, 1);
     }

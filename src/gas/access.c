@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/copy.h"
+#include "engine/engine.h"
+#include "engine/service.h"
 #include "gas/array.h"
 #include "transport/atomic.h"
 

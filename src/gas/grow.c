@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "engine/engine.h"
 #include "gas/array.h"
 
 struct resize {

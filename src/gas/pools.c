@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/engine.h"
 #include "gas/array.h"
 #include "host/agreement.h"
 #include "host/host.h"

@@ -308,7 +308,7 @@ static void use_bell(struct tug_context *context) {
 }
 
 static void use_other_bell(struct tug_context *context) {
-    const bool with_jobs = context->service.with_jobs;
+    const bool with_jobs = context->service.state.with_jobs;
     if (context->service.bell != &tug_engine_own_bell)
         return;
     tug_engine_unserve(&context->service);

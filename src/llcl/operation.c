@@ -142,10 +142,13 @@ bool tug_peer_serves(const struct tug_context *context, uint32_t process) {
     return tug_peer_comes(context, process, 0);
 }
 
+static bool has_come(const void *lone) {
+    return tug_lone_has_come(lone);
+}
+
 void tug_context_pass(const struct tug_context *context) {
-    const struct tug_lone *lone = context->fabric.lone;
-    if (lone != NULL && tug_engine_come_again() && tug_lone_has_come(lone))
-        tug_engine_look_by();
+    if (context->fabric.lone != NULL)
+        tug_engine_come_again(has_come, context->fabric.lone);
 }
 
 bool tug_reach_possible(const tug_context *context, uint32_t process) {

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 
 #include "engine/engine.h"
+#include "engine/service.h"
 #include "llcl/llcl.h"
 #include "transport/reach.h"
 #include "transport/transport.h"

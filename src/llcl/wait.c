@@ -31,7 +31,7 @@ void tug_progress(tug_context *context) {
     if (atomic_load_explicit(&context->fabric.resting, memory_order_relaxed) > 0)
         ask(context);
     atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
-    tug_engine_help();
+    tug_engine_poll();
 }
 
 /* ---- by user-level threads ---- */

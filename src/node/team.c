@@ -11,6 +11,7 @@
 #include "base/settings.h"
 #include "base/shelf.h"
 #include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/keyval.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/host_progress.h"
 #include "host/host.h"
 #include "tugboat/tugboat.h"
 

@@ -12,6 +12,7 @@
 #include "base/settings.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "host/agreement.h"
 #include "host/wait_group.h"
 #include "host/device.h"

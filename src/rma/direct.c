@@ -6,7 +6,7 @@
 #include "base/copy.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "host/host.h"
 #include "node/arena.h"
 #include "node/lent.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "rma/window.h"
 
 static size_t row_of(int nranks) {

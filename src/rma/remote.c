@@ -8,6 +8,7 @@
 #include "base/settings.h"
 #include "base/system_page.h"
 #include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"

@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "engine/host_progress.h"
+#include "engine/service.h"
 #include "llcl/llcl.h"
 #include "node/team.h"
 #include "rma/epoch.h"

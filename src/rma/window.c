@@ -7,6 +7,7 @@
 
 #include "base/stats.h"
 #include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "host/wait_group.h"
 #include "host/host.h"
 #include "host/report.h"

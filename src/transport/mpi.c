@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #include "base/stats.h"
-#include "engine/engine.h"
+#include "engine/host_progress.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "transport/packets/packets.h"

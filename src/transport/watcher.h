@@ -1,5 +1,5 @@
 /* The watcher: the one thread of this process that sleeps at descriptors for those who sleep on a
- * bell, and has the bell rung (engine/sleeper.h).
+ * bell, and has the bell rung (engine/event_wait.h).
  *
  * Transports have it watch descriptors of theirs, each by a *watch*. It sleeps at an epoll set in
  * which all of them are. It starts with the first watch and ends with the last. When it cannot

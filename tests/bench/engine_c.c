@@ -158,7 +158,7 @@ static void *produce(void *argument) {
             i++;
         uint64_t took = tug_clock_ns() - begin;
         if (i < end)
-            tug_engine_help();
+            tug_engine_poll();
         else if (i % BURST == 0)
             self->burst_ns[self->nbursts++] = took;
     }

@@ -1,4 +1,4 @@
-/* A bell that is rung without a fence (src/engine/sleeper.h): who hears of a change that is still in its
+/* A bell that is rung without a fence (src/engine/event_wait.h): who hears of a change that is still in its
  * writer's store buffer.
  *
  * A WRITER makes CHANGES changes, each by a plain store, which stays in its store buffer for a while, and then

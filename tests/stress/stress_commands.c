@@ -89,7 +89,7 @@ static void send_one(struct producer *self) {
     enum tug_entry entry;
     while ((entry = tug_engine_enter(&ticket)) == TUG_ENTRY_FULL) {
         self->full++;
-        tug_engine_help();
+        tug_engine_poll();
     }
     if (entry == TUG_ENTRY_BATON) {
         check_next(self->me, self->sent);

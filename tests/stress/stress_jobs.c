@@ -91,7 +91,7 @@ static void hand_over_commands(uint64_t n) {
         struct tug_ticket ticket = {0};
         enum tug_entry entry;
         while ((entry = tug_engine_enter(&ticket)) == TUG_ENTRY_FULL)
-            tug_engine_help();
+            tug_engine_poll();
         if (entry == TUG_ENTRY_BATON) {
             commands_executed++;
             tug_engine_leave();

@@ -9,7 +9,7 @@
 
 #include "base/settings.h"
 #include "check.h"
-#include "engine/engine.h"
+#include "engine/private.h"
 
 static _Atomic uint64_t host_polls;
 static _Atomic pthread_t host_poller;

@@ -17,7 +17,7 @@ static void record(struct tug_command *command) {
 static void queue(uint64_t value) {
     struct tug_ticket ticket = {0};
     while (tug_engine_enter(&ticket) != TUG_ENTRY_TICKET)
-        tug_engine_help();
+        tug_engine_poll();
     ticket.cell->execute = record;
     ticket.cell->payload.words[0] = value;
     tug_engine_commit(&ticket);
@@ -70,7 +70,7 @@ static void never_the_baton_with_a_thread_only(void **state) {
         struct tug_ticket ticket = {0};
         enum tug_entry entry;
         while ((entry = tug_engine_enter(&ticket)) == TUG_ENTRY_FULL)
-            tug_engine_help();
+            tug_engine_poll();
         assert_int_equal(entry, TUG_ENTRY_TICKET);
         ticket.cell->execute = record;
         ticket.cell->payload.words[0] = i;

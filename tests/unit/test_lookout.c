@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "engine/lookout.h"
+#include "engine/event_wait.h"
 
 #define SOON_NS 20000000
 #define LATE_NS 100000000000 /* nobody waits for it where all is well */

@@ -345,7 +345,7 @@ static void who_cannot_look_after_all_from_inside_does_not_say_so(void **state) 
     static struct tug_bell bell;
     open_mail(&bell, -1);
     struct tug_service other = mail.service;
-    mail.service.poll_inside = mail_poll_inside;
+    mail.service.state.poll_inside = mail_poll_inside;
     start_engine(TUG_PROGRESS_AUTO, 16);
     tug_engine_serve(&mail.service);
     expect_looks_from_inside();
@@ -423,7 +423,7 @@ static void what_is_left_from_inside_wakes_it_once(void **state) {
     (void)state;
     struct tug_ticket ticket;
     open_mail(&mail.bell, -1);
-    mail.service.poll_inside = mail_leave_inside;
+    mail.service.state.poll_inside = mail_leave_inside;
     start_engine(TUG_PROGRESS_AUTO, 16);
     tug_stats_on = true;
     tug_engine_serve(&mail.service);

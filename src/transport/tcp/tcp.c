@@ -31,6 +31,7 @@
 #include "base/log.h"
 #include "base/sockets.h"
 #include "engine/engine.h"
+#include "engine/service.h"
 #include "host/agreement.h"
 #include "host/polite.h"
 #include "transport/tcp/private.h"

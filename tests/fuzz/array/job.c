@@ -1,6 +1,8 @@
 /* LLCL, the engine and the host below the arrays of all processes. */
 #include "played.h"
 
+#include "engine/engine.h"
+#include "engine/service.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "host/polite.h"
