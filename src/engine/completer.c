@@ -66,7 +66,7 @@ bool tug_completer_run(struct tug_engine *engine) {
 static void tell(struct tug_engine *engine, bool moved) {
     bool oversubscribed = engine->may_drive && tug_engine_oversubscribed(engine);
     engine->untold |= moved;
-    if (!engine->untold || (oversubscribed && moved && ++engine->rounds < TUG_HABIT))
+    if (!engine->untold || (oversubscribed && moved && ++engine->rounds < TUG_PUT_OFF_ROUNDS))
         return;
     engine->rounds = 0;
     engine->untold = !tug_waiters_wake(&engine->waiters, oversubscribed);
@@ -141,7 +141,7 @@ bool tug_driver_sleep(struct tug_engine *engine, bool (*done)(void *), void *arg
     if (!tug_baton_sleep(&engine->ring)) {
         /* a producer that is long in mid-fill wants this core; to yield at once would give it to
          * one who computes */
-        if (++engine->sleepless % TUG_HABIT == 0)
+        if (++engine->sleepless % TUG_SLEEPLESS == 0)
             sched_yield();
         return false;
     }

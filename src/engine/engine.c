@@ -163,7 +163,7 @@ void tug_engine_before_send(void) {
 
 static bool leave_told(struct tug_engine *engine) {
     if (__builtin_expect(!tug_notes_wanted_by(TUG_NOTES_OFFLOAD), 1) || engine->nactive > 0 ||
-        engine->nbusy == 0 || engine->told >= TUG_FEW)
+        engine->nbusy == 0 || engine->told >= TUG_LEFT_ASLEEP)
         return false;
     engine->told++;
     tug_services_flush(engine); /* what gathers would wait for somebody who looks */
@@ -238,7 +238,7 @@ static bool take_a_turn(struct tug_engine *engine) {
     const uint32_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) + 1;
     atomic_store_explicit(&engine->looks, looks, memory_order_relaxed);
     (void)tug_driver_round(engine);
-    if (looks % TUG_HABIT == 0)
+    if (looks % TUG_POLLS == 0)
         tug_lease_set(&engine->news, TUG_LEASE_FRESH);
     tug_engine_leave();
     return true;
@@ -255,7 +255,7 @@ void tug_engine_poll(void) {
     static _Thread_local unsigned vain;
     if (!tug_engine_has_work() || take_a_turn(&tug_engine))
         vain = 0;
-    else if (++vain % TUG_HABIT == 0)
+    else if (++vain % TUG_VAIN_POLLS == 0)
         sched_yield(); /* the holder of the baton may want this core */
 }
 
@@ -358,23 +358,23 @@ static void take_over(struct tug_engine *engine) {
 static uint64_t say_looking(struct tug_engine *engine) {
     const uint64_t now = tug_clock_ns();
     engine->said_ns = now;
-    tug_engine_looks_until(engine, now + TUG_GLANCE_NS / 4);
+    tug_engine_looks_until(engine, now + TUG_BELIEVED_NS);
     return now;
 }
 
 /* A look at sockets takes a hundred times as long as one at memory: peers believe one who waits for
  * so long that it looks. */
 uint64_t tug_engine_keep_looking(struct tug_engine *engine) {
-    static _Thread_local unsigned looks, most = TUG_HABIT / 2;
+    static _Thread_local unsigned looks, most = TUG_LOOKS_TO_CLOCK;
     static _Thread_local uint64_t said_ns;
     if (++looks < most)
         return 0;
     const uint64_t now = say_looking(engine), since_ns = now - said_ns;
     said_ns = now;
     looks = 0;
-    if (since_ns > TUG_GLANCE_NS / 4 && most > 1)
+    if (since_ns > TUG_BELIEVED_NS && most > 1)
         most /= 2;
-    else if (since_ns < TUG_GLANCE_NS / 16 && most < TUG_HABIT / 2)
+    else if (since_ns < TUG_BELIEVED_NS / 4 && most < TUG_LOOKS_TO_CLOCK)
         most *= 2;
     return now;
 }
@@ -394,7 +394,7 @@ static void begin_looking(struct tug_engine *engine) {
 /* The wait is over. It is mostly not the last: two ranks that put
  * into each other's memory, and wait for that, find each other looking. */
 static void end_looking(struct tug_engine *engine) {
-    tug_engine_looks_until(engine, engine->said_ns + TUG_GLANCE_NS / 10);
+    tug_engine_looks_until(engine, engine->said_ns + TUG_BACK_NS);
     tug_lease_set(&engine->news, TUG_LEASE_FRESH);
     tug_engine_unmute(engine);
 }
@@ -467,7 +467,7 @@ static bool should_park(struct tug_engine *engine, struct tug_backoff *backoff, 
 static enum tug_trace_why wait_awhile(struct tug_engine *engine, const struct wait *wait) {
     struct tug_backoff backoff = {0};
     bool relied_on = false, woken = false;
-    unsigned left = TUG_FEW; /* times to let others go on before it parks */
+    unsigned left = TUG_TURNS; /* times to let others go on before it parks */
     (void)let_others_start(engine);
     while (!wait->done(wait->argument)) {
         if (engine->may_drive && tug_baton_take(&engine->ring)) {
@@ -481,7 +481,7 @@ static enum tug_trace_why wait_awhile(struct tug_engine *engine, const struct wa
         if (should_park(engine, &backoff, &left)) {
             relied_on = true;
             woken = park(engine, wait);
-            left = TUG_FEW;
+            left = TUG_TURNS;
             if (woken)
                 tug_backoff_reset(&backoff);
         }
@@ -549,10 +549,9 @@ void tug_engine_come_again(bool (*news)(const void *), const void *argument) {
     const _Atomic uint64_t *shown =
         atomic_load_explicit(&engine->looks_until, memory_order_relaxed);
     const uint64_t until = atomic_load_explicit(shown, memory_order_relaxed);
-    const int64_t believed = TUG_GLANCE_NS / 10;
-    if ((int64_t)(until - now) > believed - believed / 4)
+    if ((int64_t)(until - now) > TUG_BACK_NS - TUG_BACK_NS / 4)
         return;
-    tug_engine_looks_until(engine, now + (uint64_t)believed);
+    tug_engine_looks_until(engine, now + TUG_BACK_NS);
     if (news(argument))
         look_by(engine);
 }

@@ -4,7 +4,7 @@
  * The host serialises its threads by one lock. A poll beside a thread of the program that is inside
  * the host is worth nothing, since that thread makes the progress itself, and it costs that thread
  * dearly, since the lock then changes hands through the kernel. So the offload thread polls only if
- * the program has not called the host since the last beat: every TUG_GLANCE_NS for TUG_SETTLE_NS
+ * the program has not called the host since the last beat: every TUG_GLANCE_NS for TUG_QUICK_NS
  * after a poll that had an effect, every TUG_TICK_NS otherwise. If the host is polled for services
  * alone, which know whether there was an effect, each poll without one doubles that, up to the
  * slowest beat. A poll that had to sleep has met a thread inside the host, and counts as one
@@ -72,7 +72,7 @@ static bool polls_in_vain(struct tug_engine *engine, struct tug_host_progress *p
             return true;
         had_effect = true;
         if (calls_so_far(engine) != progress->calls ||
-            tug_lease_is(&engine->host, TUG_LEASE_FRESH) || tug_clock_ns() - start >= TUG_SETTLE_NS)
+            tug_lease_is(&engine->host, TUG_LEASE_FRESH) || tug_clock_ns() - start >= TUG_QUICK_NS)
             break;
     }
     return !had_effect;
@@ -90,9 +90,9 @@ static bool is_called(const struct tug_engine *engine, struct tug_host_progress 
 /* After an effect more is likely to follow for a while. */
 static int64_t next_pace(struct tug_host_progress *progress, bool in_vain) {
     const uint64_t now = tug_clock_ns();
-    const int64_t slower_ns = 2 * progress->pace_ns, slowest_ns = tug_sleep_slower(TUG_FEW);
+    const int64_t slower_ns = 2 * progress->pace_ns, slowest_ns = tug_sleep_slower(TUG_DOUBLINGS);
     if (!in_vain)
-        progress->quick_until = now + TUG_SETTLE_NS;
+        progress->quick_until = now + TUG_QUICK_NS;
     if (now < progress->quick_until)
         return TUG_GLANCE_NS;
     if (!tug_host_only_services())
@@ -113,7 +113,7 @@ void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress
         return;
     }
     if (tug_engine_wants_help() && seen->served) { /* such callers get the host on, too */
-        progress->pace_ns = tug_sleep_slower(TUG_FEW - 1);
+        progress->pace_ns = tug_sleep_slower(TUG_DOUBLINGS - 1);
         return;
     }
     progress->called = is_called(engine, progress) && !tug_engine_wants_help();
@@ -274,7 +274,8 @@ static void extend_lease(struct tug_engine *engine) {
 static bool linger_inside(struct tug_engine *engine) {
     if (!poll_inside(engine))
         return false;
-    for (unsigned looks = 0, vain = 0; looks < TUG_BATCH && vain < TUG_HABIT; looks++) {
+    for (unsigned looks = 0, vain = 0; looks < TUG_INSIDE_LOOKS && vain < TUG_INSIDE_VAIN;
+         looks++) {
         vain = poll_inside(engine) ? 0 : vain + 1;
         extend_lease(engine);
     }

@@ -56,14 +56,14 @@ bool tug_vigil_is_over(void *pointer) {
     struct tug_vigil *vigil = pointer;
     if (vigil->done(vigil->argument))
         return true;
-    if (vigil->looks < TUG_HABIT / 2) {
+    if (vigil->looks < TUG_LOOKS_TO_CLOCK) {
         vigil->looks++;
         return false;
     }
     const uint64_t now_ns = tug_clock_ns(); /* asleep it looks seldom: looks do not tell the time */
     if (vigil->host_ns == 0)
         vigil->host_ns = now_ns;
-    if (now_ns - vigil->host_ns < TUG_GLANCE_NS / 2)
+    if (now_ns - vigil->host_ns < TUG_VIGIL_NS)
         return false;
     vigil->host_ns = now_ns;
     tug_engine_poll_host();

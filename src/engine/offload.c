@@ -157,7 +157,7 @@ static bool settle(struct tug_engine *engine, struct beat *beat, struct tug_prep
 /* A peer that has been answered probably asks again, and to be woken costs it more than the answer:
  * looks for a moment before it sleeps, unless callers look. */
 static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
-    uint64_t patience_ns = tug_engine_attended() ? TUG_GLANCE_NS : TUG_GLANCE_NS / 2;
+    uint64_t patience_ns = tug_engine_attended() ? 2 * TUG_LINGER_NS : TUG_LINGER_NS;
     if (tug_engine_hears(engine) || tug_lookout_useful(&engine->offload.lookout))
         patience_ns = 0;
     uint64_t until = tug_clock_ns() + patience_ns;
@@ -248,7 +248,7 @@ static void look_on(struct tug_engine *engine, struct beat *beat) {
 
 /* To the next beat: callers who have looked once are relied on until then, if that is not long. */
 static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
-    const int64_t most_ns = tug_sleep_slower(TUG_FEW);
+    const int64_t most_ns = tug_sleep_slower(TUG_DOUBLINGS);
     const uint64_t until = tug_clock_ns() + (uint64_t)(limit_ns < most_ns ? limit_ns : most_ns);
     tug_notes_want_not(TUG_NOTES_OFFLOAD);
     tug_lease_turn(&engine->news, TUG_LEASE_FRESH, until);

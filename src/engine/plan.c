@@ -1,27 +1,24 @@
 #include "engine/plan.h"
 
-/* Looks for what comes seldom are so far apart. */
-static const int64_t seldom_ns = (int64_t)TUG_HABIT * TUG_TICK_NS;
-
 /* To the next beat, for the sake of what is out: slower while callers drive it themselves, whom
  * every beat disturbs, and still slower where there are no peers to answer, or while one waits for
  * long who says when it goes. Who has started a job may have gone to compute, and is looked after
  * soon until it has come back for a few beats in a row. */
 static int64_t pace(const struct tug_observed *seen) {
-    const unsigned most = seen->services ? TUG_FEW - 1 : TUG_FEW;
+    const unsigned most = seen->services ? TUG_DOUBLINGS - 1 : TUG_DOUBLINGS;
     const unsigned slower = seen->steady < most ? seen->steady : most;
-    const bool may_be_deserted = !seen->held && seen->steady <= (seen->jobs ? TUG_FEW : 1);
+    const bool may_be_deserted = !seen->held && seen->steady <= (seen->jobs ? TUG_JOB_BEATS : 1);
     if (seen->out && seen->watched)
         return tug_sleep_slower(seen->still);
     if (seen->out && may_be_deserted)
         return TUG_GLANCE_NS;
-    if (seen->stays && seen->steady >= TUG_HABIT && !seen->out)
-        return tug_sleep_slower(TUG_FEW);
+    if (seen->stays && seen->steady >= TUG_STEADY_BEATS && !seen->out)
+        return tug_sleep_slower(TUG_DOUBLINGS);
     return seen->out || seen->held || !seen->services ? tug_sleep_slower(slower) : TUG_TICK_NS;
 }
 
 int64_t tug_sleep_slower(unsigned doublings) {
-    return TUG_TICK_NS << (doublings < TUG_FEW ? doublings : TUG_FEW);
+    return TUG_TICK_NS << (doublings < TUG_DOUBLINGS ? doublings : TUG_DOUBLINGS);
 }
 
 /* Are news left to callers? Who gets the host on takes what comes to the host's sockets, too. */
@@ -36,16 +33,16 @@ bool tug_sleep_is_quiet(const struct tug_observed *seen) {
 
 struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen) {
     int64_t limit_ns = pace(seen);
-    if (seen->quiet >= TUG_FEW && tug_sleep_is_quiet(seen))
+    if (seen->quiet >= TUG_QUIET_BEATS && tug_sleep_is_quiet(seen))
         return seen->suspended
-                   ? (struct tug_sleep_plan){TUG_SLEEP_WATCH, tug_sleep_slower(TUG_FEW - 1)}
+                   ? (struct tug_sleep_plan){TUG_SLEEP_WATCH, tug_sleep_slower(TUG_DOUBLINGS - 1)}
                    : (struct tug_sleep_plan){TUG_SLEEP_DEEP, -1};
     if (seen->host_ns >= 0 && seen->told && !is_others(seen) && !seen->out)
-        limit_ns = seldom_ns;
+        limit_ns = TUG_SELDOM_NS;
     else if (seen->host_ns >= 0 && !(seen->out && limit_ns < seen->host_ns))
         limit_ns = seen->host_ns;
-    if (seen->suspended && limit_ns > tug_sleep_slower(TUG_FEW - 1))
-        limit_ns = tug_sleep_slower(TUG_FEW - 1);
+    if (seen->suspended && limit_ns > tug_sleep_slower(TUG_DOUBLINGS - 1))
+        limit_ns = tug_sleep_slower(TUG_DOUBLINGS - 1);
     return (struct tug_sleep_plan){is_others(seen) ? TUG_SLEEP_TIMED : TUG_SLEEP_WATCH, limit_ns};
 }
 
@@ -54,6 +51,6 @@ bool tug_core_is_spare(double ranks_to_core, bool given) {
 }
 
 int64_t tug_wait_limit(bool told, bool seldom, int64_t limit_ns) {
-    const int64_t most_ns = !told ? TUG_GLANCE_NS : seldom ? seldom_ns : -1;
+    const int64_t most_ns = !told ? TUG_GLANCE_NS : seldom ? TUG_SELDOM_NS : -1;
     return most_ns < 0 || (limit_ns >= 0 && limit_ns < most_ns) ? limit_ns : most_ns;
 }

@@ -15,62 +15,118 @@
  * Each with the measurement that set it or that watches it, on 2 cores. Where none has told it from
  * its neighbours, it says so. */
 
-/* The offload thread's beat. With a window of the native lane open an idle process takes 8 % of a
- * core (mpi_idle, TUGBOAT_RMA=native), and a computing target answers in 0.2 ms to 0.5
- * (truly_passive). Whoever waited longer than a beat says when it leaves. */
+/* -- beats of the offload thread -- */
+
+/* The beat. An idle process with a window of the native lane takes 8 % of a core (mpi_idle,
+ * TUGBOAT_RMA=native), and its computing target answers in 0.2 ms to 0.5 (truly_passive). A thread
+ * that has waited for longer says when it leaves. */
 #define TUG_TICK_NS 200000
 
-/* What no bell or descriptor tells of is looked at again after so long. The offload thread looks on
- * for so long when it has answered a peer while something is attended, for half as long otherwise.
- * A computing target of the native lane answers in 177 us, with 50 us instead in 208
- * (truly_passive, TUGBOAT_RMA=native). Peers believe a quarter of that long of one who waits that
- * it looks, which may have been stopped meanwhile (not told from its neighbours). A wait in which
- * the host gets on, too, looks at it after each half of that.
- *
- * One who goes in and out of the library is believed for a tenth to be back, and looks and says so
- * again when a quarter of that is over. Two calls of cross-memory attach, the other way to its
- * memory, take as long. Two ranks that put 4 KiB into each other's memory and flush locally take
- * 0.5 to 0.6 us so; 1.9 with a look at every eighth call, believed for half as long: they came to
- * attach, and stayed with it. Who has believed one that computes waits for its offload thread. */
+/* The beat is doubled so often at most, and once less while there are peers to answer and callers
+ * look. An idle process with packets by MPI takes 7 to 10 ms of a second so, 110 to 170 without
+ * (mpi.llcl_idle). */
+#define TUG_DOUBLINGS 3
+
+/* The beat for operations and host calls whose end no bell or descriptor shows. A computing target
+ * of the native lane answers in 177 us, with 50 us in place of 40 in 208. */
 #define TUG_GLANCE_NS 40000
 
-/* A few. So many beats in a row without anything to do come before a sleep without a limit (with
- * fifty a computing core lost 5 %). In so many callers have come back to the jobs that they left
- * before such jobs no longer make for short beats (persistent alltoalls of 1 MiB, 2 ranks: 131 us
- * if they always do, 107 so and without the thread). So often at most is the beat doubled while the
- * lookout announces what comes, or while nothing has come for long; once less while callers look
- * themselves (an idle process with packets by MPI takes 7 to 10 ms of a second, 110 to 170 without:
- * mpi.llcl_idle). */
-#define TUG_FEW 3
+/* So many beats without anything to do come before a sleep without a limit. With fifty a computing
+ * core lost 5 %. */
+#define TUG_QUIET_BEATS 3
+
+/* After so many beats in a row with callers that look, jobs no longer make for short beats:
+ * persistent alltoalls of 1 MiB, 2 ranks, take 107 us so and without the thread, 131 with short
+ * beats. */
+#define TUG_JOB_BEATS 3
+
+/* After so many beats with a caller that looks and says when it leaves, the beat is the slowest.
+ * Not tuned. */
+#define TUG_STEADY_BEATS 32
+
+/* What comes seldom and ends no sleep is looked for so often, such as the host's messages by which
+ * verbs connects, when all peers are connected. Not tuned: what they mend has taken seconds to
+ * fail. */
+#define TUG_SELDOM_NS 6400000
+
+/* The offload thread looks on for so long after it has answered a peer, twice as long while the
+ * host is polled. Not told from its neighbours. */
+#define TUG_LINGER_NS 20000
+
+/* So many times in a row a caller leaves the offload thread in its deep sleep, whose descriptors
+ * show the answer. Without any such time epochs after a pause over TCP take 1.9 times as long; a
+ * caller that goes on is better off with a thread that looks. */
+#define TUG_LEFT_ASLEEP 3
+
+/* -- what callers and peers rely on -- */
+
+/* A caller that polls is relied on to look on after so many polls: 18 000 messages received by
+ * MPI_Test over TCP wake the offload thread 6 000 to 8 000 times, 25 000 to 38 000 with 1. */
+#define TUG_POLLS 32
+
+/* A caller that polls and finds the baton held so often gives its core away. Not told from its
+ * neighbours. */
+#define TUG_VAIN_POLLS 32
+
+/* A thread that waits reads the clock after so many looks, to tell its peers until when it looks.
+ * An epoch of one put takes the same with 4, 8, 16 and 32. */
+#define TUG_LOOKS_TO_CLOCK 16
+
+/* Peers believe for so long that a thread which waits looks; it may have been stopped meanwhile.
+ * Not told from its neighbours. */
+#define TUG_BELIEVED_NS 10000
+
+/* Peers believe for so long that a thread which goes in and out of the library comes back; it says
+ * so again after a quarter of that. Two calls of cross-memory attach, the other way to its memory,
+ * take as long. Two ranks that put 4 KiB into each other's memory and flush locally take 0.5 to 0.6
+ * us so; 1.9 if they say so at every eighth call and are believed for half as long. */
+#define TUG_BACK_NS 4000
+
+/* In a wait that the host's progress may have to end, polls of the host are so far apart. Not told
+ * from its neighbours. */
+#define TUG_VIGIL_NS 20000
+
+/* Rounds in a row that move something before threads that wait are woken, where they are more than
+ * the cores: 8-byte writes by shm, 16 threads on 2 cores, 17 M/s with 64, 9.3 with 1. */
+#define TUG_PUT_OFF_ROUNDS 32
+
+/* Where threads that wait are more than the cores, one of them lets the others go on so often
+ * before it parks: with 1, epochs of 4 threads on a node take up to 4.7 times as long. */
+#define TUG_TURNS 3
+
+/* A driver that commands have kept from its sleep so often yields. Not told from its neighbours. */
+#define TUG_SLEEPLESS 32
+
+/* -- the host -- */
 
 /* A poll of the host that finds nothing takes so much longer when the caches have gone cold. A poll
  * that takes longer than that has had an effect. Without it half a core was burned over TCP. */
 #define TUG_COLD_NS 500
 
-/* Times in a row after which something counts as what usually happens:
- *   - a caller that polls has looked so often: it is expected to look on, and tells when it leaves,
- *     unless it has done so within a beat (6 000 messages received by MPI_Test over TCP woke the
- *     offload thread 60 to 600 times, 1 700 if it always tells; 18 000 messages 6 000 to 8 000
- *     times if it always tells, 25 000 to 38 000 with 1 in place of 32);
- *   - the lookout has woken the offload thread so often and a caller had taken the news already: it
- *     sleeps without the lookout for a while (the same by MPI_Recv with a native window: 350 polls
- *     of the host, up to 3 900 without);
- *   - polls for attended services have found nothing so often: they become rarer (an idle process
- *     with packets by MPI takes 6.6 ms of a second, 43 if they do not, mpi.llcl_idle; 2 with 1, but
- *     then peers wait);
- *   - something has moved in so many rounds, and threads that wait have not been woken: they are
- *     (8-byte writes by shm, 16 threads on 2 cores: 17 M/s with 64, 9.3 if they are woken at once);
- *   - one who waits has looked half so often: it reads the clock, for the host and for its peers,
- *     who are told until when it looks (an epoch of one put takes the same with 8, 16, 32 and 64);
- *   - who waits inside the host finds nothing more after it has found something, for about a
- *     microsecond: it looks at the host again (with 24 and with 1, one node, lower quartiles: a
- *     put and flush of 8 bytes 0.59 and 0.62 us, of 4 KiB 0.87 and 1.08, a get 0.69 and 0.89; 24
- *     and 32 are not told apart);
- *   - commands have kept a driver awake so often: it yields. Not told from its neighbours;
- *   - so many beats have passed: what wakes nobody and comes seldom is looked for, such as the
- *     host's messages by which verbs connects, when all peers are connected. Not tuned: what they
- *     mend then has taken seconds to fail. */
-#define TUG_HABIT 32
+/* The host is not polled for so long after it has got more to attend to: a static coarray program
+ * lost an update in 20 of 500 runs without this, in none of 2 800 with it. */
+#define TUG_SETTLE_NS 1000000
+
+/* Polls of the host one after the other, each with an effect, go on for so long at most, and for so
+ * long after them polls come every TUG_GLANCE_NS. Without the second the native lane's target
+ * answers in 550 us in place of 300 (truly_passive). */
+#define TUG_QUICK_NS 1000000
+
+/* A thread that has been in one call of the host for so long may wait for an answer of ours. Not
+ * tuned: without it such a program hangs (mpi.own_functions). Nor does exit() wait longer for the
+ * offload thread, which may be held up there. */
+#define TUG_STUCK_NS 200000000
+
+/* A thread that waits inside the host and has found a packet looks on until it has found nothing so
+ * often, about a microsecond (with 24 and with 1, one node, lower quartiles: a put and flush of 8
+ * bytes 0.59 and 0.62 us, of 4 KiB 0.87 and 1.08, a get 0.69 and 0.89; 24 and 32 are not told
+ * apart). */
+#define TUG_INSIDE_VAIN 32
+
+/* It looks on so often at most: what it waits for may have come to the host. Not tuned. */
+#define TUG_INSIDE_LOOKS 256
+
+/* -- a driver, and others that wait -- */
 
 /* A driver that sockets wake yields for so long before it sleeps. Linux may give the core back to
  * it again and again, while the thread that is to answer waits for that core; only a sleep lets
@@ -83,21 +139,18 @@
  * computes: 19 us in the mean, 55 if the driver yields again and again. */
 #define TUG_DEAR_WAITS 8192
 
+/* A waiter on a crowded node pauses and yields so often before it sleeps. A broadcast of 8 bytes to
+ * four ranks on two cores took 2.7 us so, 20 with 200 pauses and no yields, 100 with 2 000 pauses.
+ */
+#define TUG_OVERSUBSCRIBED_PAUSES 20
+#define TUG_YIELDS 1000
+
 /* Commands that a thread executes for others before it offers the baton, and half the notes of its
- * own before it looks for answers: 8-byte writes over TCP had 8.5 M/s with a look every 128
- * notes, 10.5 to 12 with one every 512 (and fewer acknowledgements). So often at most, in a row,
- * one who waits inside the host looks for peers (not tuned: what it waits for may have come). */
+ * own before it looks for answers: 8-byte writes over TCP had 8.5 M/s with a look every 128 notes,
+ * 10.5 to 12 with one every 512 (and fewer acknowledgements). */
 #define TUG_BATCH 256
 
-/* The host is not polled for so long after it has got more to attend to: a static coarray program
- * lost an update in 20 of 500 runs without this, in none of 2 800 with it. Polls of the host one
- * after the other go on for so long at most. */
-#define TUG_SETTLE_NS 1000000
-
-/* A thread that has been in one call of the host for so long may wait for an answer of ours. Not
- * tuned: without it such a program hangs (mpi.own_functions). Nor does exit() wait longer for the
- * offload thread, which may be held up there. */
-#define TUG_STUCK_NS 200000000
+/* -- an offload thread with a core to spare -- */
 
 /* Where a core is to spare for the offload thread, it stays awake for so long after it has found
  * something. A wake takes 5 us to 60 on the machines seen so far; Listing 6 of Endo and Taura posts
@@ -112,12 +165,6 @@
  * core, and none is to spare for so long. If something is out and nothing has moved for so long,
  * the thread sleeps until news wake it. Not tuned. */
 #define TUG_CROWDED_NS 10000000
-
-/* A waiter on a crowded node pauses and yields so often before it sleeps. A broadcast of 8 bytes to
- * four ranks on two cores took 2.7 us so, 20 with 200 pauses and no yields, 100 with 2 000 pauses.
- */
-#define TUG_OVERSUBSCRIBED_PAUSES 20
-#define TUG_YIELDS 1000
 
 /* ---- */
 

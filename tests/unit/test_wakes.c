@@ -289,7 +289,7 @@ static void who_leaves_others_waiting_wakes_nobody(void **state) {
  * are found at the next beat. */
 static void who_polls_wakes_nobody(void **state) {
     (void)state;
-    enum { LOOKS = 200 * TUG_HABIT };
+    enum { LOOKS = 200 * TUG_POLLS };
     const _Atomic uint64_t *wakes = &tug_stat_values[TUG_STAT_OFFLOAD_WAKES];
     open_mail(&tug_engine_own_bell, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     start_engine(TUG_PROGRESS_AUTO, 16);
@@ -298,7 +298,7 @@ static void who_polls_wakes_nobody(void **state) {
     const uint64_t before = atomic_load(wakes);
     for (int i = 0; i < LOOKS; i++)
         tug_engine_poll();
-    assert_true(atomic_load(wakes) - before < LOOKS / TUG_HABIT / 4);
+    assert_true(atomic_load(wakes) - before < LOOKS / TUG_POLLS / 4);
     atomic_store(&mail.sent, 1);
     assert_int_equal(eventfd_write(mail.eventful, 1), 0);
     CHECK_SOON(atomic_load(&mail.read) == 1);
@@ -457,7 +457,7 @@ static void what_is_out_wakes_it_only_where_its_news_do_not(void **state) {
 static void who_posts_on_and_on_wakes_it(void **state) {
     (void)state;
     begin_posting();
-    for (int i = 0; i < TUG_FEW; i++)
+    for (int i = 0; i < TUG_LEFT_ASLEEP; i++)
         assert_int_equal(post_something(false), 0);
     assert_int_equal(post_something(false), 1);
     end_posting();
