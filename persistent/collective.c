@@ -270,8 +270,7 @@ static struct tug_ballot prepare(struct collective *c, const struct tug_collecti
                     : prepare_other(c, call, compares);
     if (!error)
         error = tug_request_register(&c->request);
-    /* each run on buffers of its own may be on a device's */
-    ballot.willing = !error && !(call->rebinds && tug_device_is_for_host());
+    ballot.willing = !error;
     ballot.plain = is_plain(c);
     ballot.bytes = c->token << 5 | call->kind;
     if (call->kind == TUG_COLLECTIVE_BCAST)

@@ -259,6 +259,7 @@ struct plain {
     unsigned char *bytes;
     struct tug_data data; /* of the program's, if they are aside */
     bool is_aside;
+    bool is_device;
 };
 
 static unsigned char *room_aside(struct tug_repeat *repeat, int i, size_t bytes) {
@@ -268,6 +269,11 @@ static unsigned char *room_aside(struct tug_repeat *repeat, int i, size_t bytes)
         repeat->aside[i].bytes = repeat->aside[i].memory != NULL ? bytes : 0;
     }
     return repeat->aside[i].memory;
+}
+
+static int move(const struct tug_data *to, const struct tug_data *from, bool is_device,
+                MPI_Comm comm) {
+    return is_device ? tug_data_move_device(to, from, from->bytes) : tug_data_move(to, from, comm);
 }
 
 static struct tug_data bytes_at(unsigned char *memory, size_t bytes) {
@@ -283,14 +289,15 @@ static struct tug_data bytes_at(unsigned char *memory, size_t bytes) {
 static int lay_out(struct tug_repeat *repeat, int i, const struct tug_repeat_side *side,
                    MPI_Count blocks, bool reads, struct plain *plain) {
     *plain = (struct plain){.bytes = (unsigned char *)side->buffer};
-    if (tug_type_is_basic(side->type))
+    if (tug_type_is_basic(side->type) && !tug_has_devices())
         return MPI_SUCCESS;
     struct tug_data *data = &plain->data;
     *data = (struct tug_data){
         .address = (void *)side->buffer, .count = side->count * blocks, .type = side->type};
     if (!tug_data_describe(data, repeat->team->comm))
         return MPI_ERR_TYPE;
-    plain->is_aside = !data->contiguous;
+    plain->is_device = tug_has_devices() && tug_data_is_device(data);
+    plain->is_aside = plain->is_device || !data->contiguous;
     if (!plain->is_aside) {
         plain->bytes = tug_run_address(data->address, data->first);
         return MPI_SUCCESS;
@@ -299,12 +306,13 @@ static int lay_out(struct tug_repeat *repeat, int i, const struct tug_repeat_sid
     if (plain->bytes == NULL)
         return MPI_ERR_NO_MEM;
     const struct tug_data bytes = bytes_at(plain->bytes, data->bytes);
-    return reads ? tug_data_move(&bytes, data, repeat->team->comm) : MPI_SUCCESS;
+    return reads ? move(&bytes, data, plain->is_device, repeat->team->comm) : MPI_SUCCESS;
 }
 
 static int deliver(const struct tug_repeat *repeat, const struct plain *plain) {
     const struct tug_data bytes = bytes_at(plain->bytes, plain->data.bytes);
-    return plain->is_aside ? tug_data_move(&plain->data, &bytes, repeat->team->comm) : MPI_SUCCESS;
+    return plain->is_aside ? move(&plain->data, &bytes, plain->is_device, repeat->team->comm)
+                           : MPI_SUCCESS;
 }
 
 static int run(struct tug_request *request, const unsigned char *input, unsigned char *output) {

@@ -7,7 +7,6 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "engine/host_progress.h"
-#include "host/device.h"
 #include "host/wait_group.h"
 #include "host/handles.h"
 #include "host/host.h"
@@ -411,7 +410,7 @@ SENDRECV(Sendrecv_c, MPI_Count)
 static void *pack(const struct buffer *from, MPI_Comm comm, MPI_Count *bytes) {
     struct tug_data data = {.address = from->address, .count = from->count, .type = from->type};
     tug_device_look();
-    if (!tug_data_describe(&data, comm) || tug_device_holds(data.address, data.count, data.type))
+    if (!tug_data_describe(&data, comm) || tug_data_is_device(&data))
         return NULL;
     *bytes = (MPI_Count)data.bytes;
     void *packed = malloc(data.bytes > 0 ? data.bytes : 1);

@@ -15,6 +15,7 @@
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "engine/host_progress.h"
+#include "host/device.h"
 #include "host/handles.h"
 #include "host/host.h"
 #include "host/level.h"
@@ -22,6 +23,7 @@
 #include "rma/direct.h"
 #include "rma/remote_last.h"
 #include "rma/rma.h"
+#include "rma/staged.h"
 #include "rma/window.h"
 
 _Static_assert(sizeof(struct tug_rma) <= TUG_COMMAND_PAYLOAD, "an operation fits into a command");
@@ -124,6 +126,10 @@ static inline bool is_over(const struct tug_rma *o) {
     if (TUG_UNLIKELY(tug_stats_on))                                                                \
         count_call(TUG_STAT_##STAT##_TAKEN, count, type);                                          \
     if (window->lane != NULL) {                                                                    \
+        if (TUG_UNLIKELY(tug_has_devices())) {                                                     \
+            DO_IN_LANE(Name, FAMILY, arguments, its_request, wants_request,                        \
+                       tug_staged_operation(ours, TUG_RMA_##FAMILY, LANE_##FAMILY(window)));       \
+        }                                                                                          \
         DO_IN_LANE(Name, FAMILY, arguments, its_request, wants_request,                            \
                    LANE_##FAMILY(window)(ours));                                                   \
     }                                                                                              \

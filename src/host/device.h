@@ -1,11 +1,12 @@
 /* Memory of devices: what the program hands over may lie where no CPU can load and store.
  *
- * The runtime of the device, if there is one in the process, can tell: CUDA's, HIP's or Level
- * Zero's library. It is found by its symbols, needs no headers, and is looked for when a window is
- * made, memory registered, or a persistent collective initialised. Such memory is left to the host:
- * windows over it, collectives on it, and all windows where the host works on it, since a single
- * operation on a window of ours could not be passed to the host, which does not know our memory.
- * Any thread.
+ * Whoever can tell, and copy, is the runtime of the device, if there is one in the process: CUDA's,
+ * HIP's or Level Zero's library. It is found by its symbols, needs no headers, and is looked for
+ * when a window is made, memory registered, or a persistent collective initialised. Windows over
+ * such memory and collectives on it are left to the host. Single operations on windows of ours
+ * cannot be, since the host's window knows nothing of their memory: what lies in a device is copied
+ * to plain memory and back (staged.h), by the runtime and not by the host's MPI_Pack, for a
+ * host that was built without devices may still be right on them where its network is. Any thread.
  */
 #ifndef TUG_HOST_DEVICE_H
 #define TUG_HOST_DEVICE_H
@@ -40,5 +41,9 @@ static inline bool tug_is_device(const void *address) {
 /* True for data that begin in a device's memory: one may be described by its type alone, from
  * MPI_BOTTOM. What of it lies behind its lowest byte is not asked. The type is a valid one. */
 bool tug_device_holds(const void *buffer, MPI_Count count, MPI_Datatype type);
+
+/* Copies bytes from or to the memory of a device; they are there when it returns. False: its
+ * runtime refuses. */
+bool tug_device_copy(void *to, const void *from, size_t bytes);
 
 #endif

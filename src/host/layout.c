@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "host/device.h"
 #include "host/host.h"
 #include "tugboat/tugboat.h"
 
@@ -114,16 +115,23 @@ bool tug_run_begin(struct tug_run *run, const struct tug_data *data, enum tug_wa
     return true;
 }
 
+static bool copy_here(void *to, const void *from, size_t bytes) {
+    memmove(to, from, bytes);
+    return true;
+}
+
 /* The first bytes of data, `most` of them. */
-static int move_runs(const struct tug_data *to, const struct tug_data *from, size_t most) {
+static int move_runs(const struct tug_data *to, const struct tug_data *from, size_t most,
+                     bool (*copy)(void *to, const void *from, size_t bytes)) {
     struct tug_run source, sink;
     if (!tug_run_begin(&source, from, TUG_WALK_BYTES) || !tug_run_begin(&sink, to, TUG_WALK_BYTES))
         return MPI_ERR_NO_MEM;
     while (most > 0 && tug_run_refill(&source) && tug_run_refill(&sink)) {
         size_t bytes = source.left < sink.left ? source.left : sink.left;
         bytes = bytes < most ? bytes : most;
-        memmove(tug_run_address(to->address, sink.at), tug_run_address(from->address, source.at),
-                bytes);
+        if (!copy(tug_run_address(to->address, sink.at), tug_run_address(from->address, source.at),
+                  bytes))
+            return MPI_ERR_BUFFER;
         most -= bytes;
         tug_run_consume(&source, bytes, 1);
         tug_run_consume(&sink, bytes, 1);
@@ -140,7 +148,7 @@ int tug_data_move(const struct tug_data *to, const struct tug_data *from, MPI_Co
         return MPI_SUCCESS;
     }
     if (from->bytes != to->bytes || from->address == NULL || to->address == NULL)
-        return move_runs(to, from, bytes);
+        return move_runs(to, from, bytes, copy_here);
     if (to->contiguous)
         return pack(from, to->address, comm);
     if (from->contiguous)
@@ -153,4 +161,8 @@ int tug_data_move(const struct tug_data *to, const struct tug_data *from, MPI_Co
         error = unpack(to, packed, comm);
     free(packed);
     return error;
+}
+
+int tug_data_move_device(const struct tug_data *to, const struct tug_data *from, size_t most) {
+    return move_runs(to, from, most, tug_device_copy);
 }

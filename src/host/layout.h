@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "host/datatype.h"
+#include "host/device.h"
 #include "host/handles.h"
 
 struct tug_data {
@@ -50,6 +51,10 @@ bool tug_data_lacks_address(const struct tug_data *data);
  * for packing, for one). */
 int tug_data_move(const struct tug_data *to, const struct tug_data *from, MPI_Comm comm);
 
+/* Copies data of which one side lies in a device's memory, at most `most` bytes: run by run, by the
+ * device's runtime. MPI_ERR_BUFFER: it refuses. */
+int tug_data_move_device(const struct tug_data *to, const struct tug_data *from, size_t most);
+
 /* A walk's run, what is left of it. */
 struct tug_run {
     struct tug_walk walk;
@@ -73,6 +78,11 @@ static inline void tug_run_consume(struct tug_run *run, size_t units, size_t uni
 /* Where a run of data is, which may be described from MPI_BOTTOM. */
 static inline unsigned char *tug_run_address(const void *base, MPI_Aint at) {
     return (unsigned char *)((uintptr_t)base + (uintptr_t)at); // NOLINT(performance-no-int-to-ptr)
+}
+
+/* True if the data begin in memory of a device. */
+static inline bool tug_data_is_device(const struct tug_data *data) {
+    return data->bytes > 0 && tug_is_device(tug_run_address(data->address, data->first));
 }
 
 /* ---- of valid datatypes ---- */

@@ -152,8 +152,6 @@ static const char *reason_for_native(MPI_Info info, const struct tug_team *team)
         return "TUGBOAT_PROGRESS=caller leaves nobody to apply packets";
     if (team != NULL && host_alone_has_rdma(team, info))
         return network.reason;
-    if (tug_device_is_for_host())
-        return "the host works on memory of devices";
     return "not every rank could have another lane, or wanted it";
 }
 
@@ -218,12 +216,11 @@ static bool wants_packets(MPI_Info info, const struct tug_team *team) {
            !info_says(info, "tugboat_lane", "native") && !host_alone_has_rdma(team, info);
 }
 
-/* Must the window be the host's because of devices: where its memory is in one, or where operations
- * may name such memory? The program keeps a window by its info whose buffers are all plain memory.
- */
-static bool is_for_devices(const struct tug_creation *c) {
-    return tug_is_device(c->base) ||
-           (tug_device_is_for_host() && !info_says(c->info, "tugboat_lane", "packet"));
+/* May CPUs load and store the window's memory? What will be attached is not known yet. If the host
+ * cannot work on a device's, it is not: registering it fails then, and so MPI_Win_attach. */
+static bool reaches(const void *base, enum tug_remote_memory memory) {
+    return memory == TUG_REMOTE_ATTACHED ? !tug_device_is_for_host()
+                                         : memory != TUG_REMOTE_GIVEN || !tug_is_device(base);
 }
 
 /* What is the same for all windows of the packet lane. */
@@ -264,7 +261,8 @@ static struct tug_window *go_remote(const struct tug_creation *c, struct tug_tea
     const enum tug_remote_memory memory = memory_of(c);
     struct tug_window *window = tug_window_adopt(*c->win);
     struct tug_wait_group *wait_group = wait_group_of(team, c->comm);
-    bool willing = window != NULL && (wait_group != NULL || team->nnodes == 1) &&
+    bool willing = window != NULL && reaches(c->base, memory) &&
+                   (wait_group != NULL || team->nnodes == 1) &&
                    tug_epochs_init(&window->epochs, team->nranks);
     struct tug_remote *remote =
         tug_remote_create(team, c->base, c->size, c->disp_unit, memory, willing);
@@ -307,7 +305,8 @@ static bool may_go_direct(const struct tug_creation *c, const struct tug_team *t
  * answer on all ranks. */
 static struct tug_window *go_direct_over(const struct tug_creation *c, struct tug_team *team) {
     struct tug_window *window = tug_window_adopt(*c->win);
-    bool willing = window != NULL && tug_epochs_init(&window->epochs, team->nranks);
+    bool willing = window != NULL && reaches(c->base, TUG_REMOTE_GIVEN) &&
+                   tug_epochs_init(&window->epochs, team->nranks);
     struct tug_direct *direct = tug_direct_over(team, c->base, c->size, c->disp_unit, willing);
     if (direct == NULL) {
         tug_window_give_back(window);
@@ -462,13 +461,13 @@ static struct brought propose(struct making *m) {
     const enum tug_remote_memory memory = memory_of(c);
     struct brought mine = {0};
     tug_device_look();
-    const bool plain = !is_for_devices(c);
     const bool lends = c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 ||
                        tug_offer_of(c->base, (size_t)c->size).name != 0;
     m->wait_group = wait_group_of(m->team, c->comm);
-    mine.direct = plain && may_go_direct(c, m->team) && lends && wants_direct(c->info);
-    mine.packets = plain && c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(c->info, m->team) &&
-                   tug_remote_serves(m->team) && (m->wait_group != NULL || m->team->nnodes == 1);
+    mine.direct = may_go_direct(c, m->team) && lends && wants_direct(c->info);
+    mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(c->info, m->team) &&
+                   reaches(c->base, memory) && tug_remote_serves(m->team) &&
+                   (m->wait_group != NULL || m->team->nnodes == 1);
     tug_kind_of(c->flavor, c->info, &m->kind);
     m->spare = tug_spare_borrow(m->spares, &m->kind);
     mine.spare = m->spare != NULL ? (uint32_t)m->spare->shelved.id : 0;

@@ -7,6 +7,5 @@ endforeach()
 tug_mpi_test(device ${tug_device} RANKS 2 3)
 tug_mpi_test(device ${tug_device} RANKS 2 WAYS packet native)
 tug_mpi_test(device ${tug_device} RANKS 2 NODES emulated WAYS tug)
-tug_mpi_test(device.aware PROGRAM mpi_device ARGS $<TARGET_FILE:stand_in_cuda> aware RANKS 2 3 WAYS tug
-    ENV TUGBOAT_COLLECTIVES=on TUGBOAT_WAIT=polite
+tug_mpi_test(device.aware PROGRAM mpi_device ARGS $<TARGET_FILE:stand_in_cuda> aware RANKS 2 WAYS tug
     OPTIONS --tool-after $<TARGET_FILE:device_aware>)
