@@ -232,7 +232,7 @@ void tug_engine_leave(void) {
 /* Drives one round if nobody does. A caller that polls is relied on to look on if it has looked a
  * few times: one look alone may be followed by computing. */
 static bool take_a_turn(struct tug_engine *engine) {
-    if (!tug_engine_enter_idle())
+    if (!engine->may_drive || !tug_baton_take(&engine->ring)) /* also one that is offered */
         return false;
     /* relaxed: two threads at once may count one look */
     const uint32_t looks = atomic_load_explicit(&engine->looks, memory_order_relaxed) + 1;
@@ -255,7 +255,7 @@ void tug_engine_poll(void) {
     static _Thread_local unsigned vain;
     if (!tug_engine_has_work() || take_a_turn(&tug_engine))
         vain = 0;
-    else if (++vain % TUG_VAIN_POLLS == 0)
+    else if (++vain % TUG_VAIN_POLLS == 0 && !tug_engine_driving())
         sched_yield(); /* the holder of the baton may want this core */
 }
 

@@ -10,8 +10,8 @@
  * job's advance, and host_poll. One engine a process; started with the first window, persistent
  * request or context, stopped at finalize.
  *
- * Words: a *command* is executed once and does not block. A *job* is outstanding work that is
- * advanced until it is complete: a started persistent collective, for one.
+ * Words: a *command* is executed once and does not block. A *job* is outstanding work that
+ * the holder of the baton advances until it is complete: a started persistent collective, for one.
  */
 #ifndef TUG_ENGINE_ENGINE_H
 #define TUG_ENGINE_ENGINE_H
@@ -89,9 +89,9 @@ void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns);
  * is true, and not whenever anything has moved. */
 void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns);
 
-/* For a caller that waits for what the engine does not know of, in its own way: one round of
- * driving, and others as long as wants(argument) says so. Meanwhile peers are served at once.
- * False: somebody else drives, or is to. wants() may not block nor give the core away for long. */
+/* For a caller that waits for a condition outside the engine. It drives one round, and more while
+ * wants(argument) is true, so that peers are served meanwhile. False: another thread has the baton.
+ * wants() may not block nor give the core away for long. */
 bool tug_engine_drive_while(bool (*wants)(void *), void *argument);
 
 /* True inside a round of driving, for what is called there: others wait for the baton that this
@@ -105,9 +105,9 @@ bool tug_engine_has_work(void);
  * drives. A thread that finds another driving again and again gives its core away. */
 void tug_engine_poll(void);
 
-/* This thread is in and out of the library, and does not wait there. It tells peers, now and then,
- * that it is back soon, and then serves them if nobody drives and news(argument) is true. What it
- * has started may wait for more. */
+/* For a thread that calls the library often without waiting. It promises peers to be back in
+ * TUG_BACK_NS; when it renews that promise it also polls, if news(argument) is true and the baton
+ * is free. Packets that are not full wait for more. */
 void tug_engine_come_again(bool (*news)(const void *), const void *argument);
 
 /* For a call that would have waited, and need not: where there is no offload thread it looks all

@@ -6,9 +6,9 @@
  * wake it. All others who wait are parked inside the process, at slots (waiters.h), and are woken
  * by the holder.
  *
- * Each of the two has a lookout of its own, for both may sleep at once. If one slept there for
- * both, the news would wake that one, and it the other: where all cores compute, a thread that is
- * woken may wait 3 ms to 4 for a core, and then twice.
+ * Each of the two has a lookout of its own, for both may sleep at once. With one lookout the woken
+ * thread would have to wake the other: where all cores compute, a thread that is woken may wait 3
+ * ms to 4 for a core, and then twice.
  *
  * The kernel lets no thread sleep on a bell and at sockets at once. Where some news ring bells and
  * others come at descriptors, the transports' watcher sleeps at the descriptors and rings the bell

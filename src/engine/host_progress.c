@@ -3,12 +3,13 @@
  *
  * The host serialises its threads by one lock. A poll beside a thread of the program that is inside
  * the host is worth nothing, since that thread makes the progress itself, and it costs that thread
- * dearly, since the lock then changes hands through the kernel. So the offload thread polls only if
- * the program has not called the host since the last beat: every TUG_GLANCE_NS for TUG_QUICK_NS
- * after a poll that had an effect, every TUG_TICK_NS otherwise. If the host is polled for services
- * alone, which know whether there was an effect, each poll without one doubles that, up to the
- * slowest beat. A poll that had to sleep has met a thread inside the host, and counts as one
- * without.
+ * dearly, since the lock then changes hands through the kernel. So the offload thread polls if
+ * the program has not called the host since the last beat, and at every TUG_CALLED_BEATS-th beat if
+ * it has, since not every call makes progress (MPI_Win_sync in a loop): every TUG_GLANCE_NS for
+ * TUG_QUICK_NS after a poll that had an effect, every TUG_TICK_NS otherwise. If the host is polled
+ * for services alone, which know whether there was an effect, each poll without one doubles that,
+ * up to the slowest beat. A poll that had to sleep has met a thread inside the host, and counts as
+ * one without.
  */
 #include <sched.h>
 #include <sys/resource.h>
@@ -68,7 +69,7 @@ static bool polls_in_vain(struct tug_engine *engine, struct tug_host_progress *p
     const uint64_t start = tug_clock_ns();
     bool had_effect = false;
     while (poll(engine, progress)) {
-        if (times_slept() != slept)
+        if (!tug_host_only_services() && times_slept() != slept)
             return true;
         had_effect = true;
         if (calls_so_far(engine) != progress->calls ||
@@ -102,8 +103,8 @@ static int64_t next_pace(struct tug_host_progress *progress, bool in_vain) {
 
 void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress,
                    const struct tug_observed *seen) {
-    const bool called_before = progress->called;
-    progress->called = false;
+    const unsigned before = progress->called;
+    progress->called = 0;
     if (!tug_engine_attended())
         return;
     const uint64_t quiet_until = atomic_load_explicit(&engine->quiet_until, memory_order_relaxed);
@@ -116,16 +117,21 @@ void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress
         progress->pace_ns = tug_sleep_slower(TUG_DOUBLINGS - 1);
         return;
     }
-    progress->called = is_called(engine, progress) && !tug_engine_wants_help();
-    if (progress->called) { /* every beat disturbs such calls; and the last may be over by now */
-        progress->pace_ns = called_before ? 2 * TUG_TICK_NS : TUG_TICK_NS;
-        return;
+    if (is_called(engine, progress) && !tug_engine_wants_help()) {
+        progress->called = before + 1;
+        /* a beat disturbs such calls; but the last may be over by now: every other beat is short,
+         * unless the program calls the host all the time */
+        progress->pace_ns =
+            before % 2 == 0 && before < TUG_STEADY_BEATS ? TUG_GLANCE_NS : 2 * TUG_TICK_NS;
+        if (progress->called % TUG_CALLED_BEATS != 0)
+            return;
     }
     const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_HOST_POLL);
     const bool in_vain = polls_in_vain(engine, progress);
     tug_trace_end(TUG_TRACE_HOST_POLL, in_vain ? TUG_TRACE_BY_NOTHING : TUG_TRACE_BY_FOUND,
                   begin_ns);
-    progress->pace_ns = next_pace(progress, in_vain);
+    if (progress->called == 0)
+        progress->pace_ns = next_pace(progress, in_vain);
 }
 
 void tug_engine_keep_quiet(void) {

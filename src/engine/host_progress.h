@@ -26,7 +26,7 @@ static inline bool tug_engine_attended(void) {
 void tug_engine_keep_quiet(void);
 
 /* Around a call in which the program waits inside the host. The host then makes progress by itself,
- * and the offload thread keeps out of its way. Any thread; they nest. */
+ * and the offload thread keeps out of its way. Any thread. Of nested pairs the first end counts. */
 void tug_engine_host_begin(void);
 void tug_engine_host_end(void);
 
@@ -34,7 +34,7 @@ void tug_engine_host_end(void);
  */
 void tug_engine_host_called(void);
 
-/* Around every call that gets the host on and that the engine's own thread may make. False: the
+/* Around every call that progresses the host and that the offload thread may make. False: the
  * call is not to be made, and there is nothing to leave. */
 bool tug_engine_enter_host(void);
 void tug_engine_leave_host(void);
@@ -53,13 +53,13 @@ void tug_engine_keep_functions(void);
 /* A look from inside the host, by a thread that waits there. True if something moved. */
 bool tug_engine_look_inside(void);
 
-/* The thread has looked so for long. It calls tug_engine_leave_inside() when it leaves the host. */
+/* This thread has polled from inside the host for more than a beat. It calls
+ * tug_engine_leave_inside() when it leaves the host. */
 extern _Thread_local bool tug_engine_looked_inside;
 void tug_engine_leave_inside(void);
 
-/* A done() for a wait that the host's progress may have to end: another rank may let this one go on
- * only after it has received a message for which this rank has posted a receive. After some
- * microseconds it polls the host, too. Begun with done and argument. */
+/* A done() for a wait that may depend on a message of the host's, for which this rank has posted a
+ * receive. After some microseconds it polls the host, too. Begun with done and argument. */
 struct tug_vigil {
     bool (*done)(void *);
     void *argument;

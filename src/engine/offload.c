@@ -109,7 +109,7 @@ static void observe(struct tug_engine *engine, struct beat *beat) {
     const uint32_t nservices = atomic_load(&engine->nservices);
     seen->served = left_to_callers(engine);
     seen->stays = seen->served && atomic_load_explicit(&engine->stays, memory_order_relaxed);
-    seen->called = beat->host.called || tug_lease_runs(&engine->host, tug_clock_ns());
+    seen->called = beat->host.called > 0 || tug_lease_runs(&engine->host, tug_clock_ns());
     seen->offered = offered(engine);
     seen->held = !seen->offered && (atomic_load(&engine->ring.state) & TUG_BATON_HELD);
     seen->out = outstanding > 0 || tug_notes_waiting();
@@ -123,13 +123,16 @@ static void observe(struct tug_engine *engine, struct beat *beat) {
 static bool take_or_ask(struct tug_engine *engine) {
     bool owes;
     while (!tug_baton_take(&engine->ring)) {
-        atomic_store(&engine->asked, true); /* seq_cst, before WAIT: who finds that sees this */
+        atomic_store(&engine->asked,
+                     true); /* seq_cst, before WAIT: a thread that finds WAIT sees this */
         if (tug_baton_await(&engine->ring, &owes)) {
             if (owes)
                 tug_engine_ring_driver(engine);
             return false;
         }
     }
+    /* relaxed: a holder that sees the old value rings in vain */
+    atomic_store_explicit(&engine->asked, false, memory_order_relaxed);
     return true;
 }
 
@@ -222,6 +225,7 @@ static bool stay_awake(struct tug_engine *engine, struct beat *beat) {
         if (now - beat_ns > TUG_TICK_NS) {
             observe(engine, beat);
             do_each_beat(engine, beat);
+            tug_lease_turn(&engine->host, TUG_LEASE_FRESH, now + TUG_TICK_NS);
             beat_ns = now;
         }
         const uint64_t yield_ns = tug_clock_ns();

@@ -1,9 +1,9 @@
 #include "engine/plan.h"
 
-/* To the next beat, for the sake of what is out: slower while callers drive it themselves, whom
- * every beat disturbs, and still slower where there are no peers to answer, or while one waits for
- * long who says when it goes. Who has started a job may have gone to compute, and is looked after
- * soon until it has come back for a few beats in a row. */
+/* Time to the next beat. Beats are rarer while callers drive, because a beat disturbs them; rarer
+ * still if there are no peers to answer, or while a caller waits that will say when it leaves.
+ * After a job has started, beats stay short until a caller has come back for a few beats in a row:
+ * it may have gone to compute. */
 static int64_t pace(const struct tug_observed *seen) {
     const unsigned most = seen->services ? TUG_DOUBLINGS - 1 : TUG_DOUBLINGS;
     const unsigned slower = seen->steady < most ? seen->steady : most;

@@ -40,8 +40,8 @@
  * beats. */
 #define TUG_JOB_BEATS 3
 
-/* After so many beats with a caller that looks and says when it leaves, the beat is the slowest.
- * Not tuned. */
+/* After so many beats with a caller that looks and says when it leaves, the beat is the slowest;
+ * the program is expected to go on calling the host after so many in which it has. Not tuned. */
 #define TUG_STEADY_BEATS 32
 
 /* What comes seldom and ends no sleep is looked for so often, such as the host's messages by which
@@ -103,6 +103,10 @@
  * that takes longer than that has had an effect. Without it half a core was burned over TCP. */
 #define TUG_COLD_NS 500
 
+/* The offload thread polls the host at every so-manieth beat in which the program calls the host.
+ * Not tuned: a program that waits for a peer's put by MPI_Win_sync alone hangs without. */
+#define TUG_CALLED_BEATS 3
+
 /* The host is not polled for so long after it has got more to attend to: a static coarray program
  * lost an update in 20 of 500 runs without this, in none of 2 800 with it. */
 #define TUG_SETTLE_NS 1000000
@@ -112,9 +116,10 @@
  * answers in 550 us in place of 300 (truly_passive). */
 #define TUG_QUICK_NS 1000000
 
-/* A thread that has been in one call of the host for so long may wait for an answer of ours. Not
- * tuned: without it such a program hangs (mpi.own_functions). Nor does exit() wait longer for the
- * offload thread, which may be held up there. */
+/* The call of a thread that has been inside the host for so long may depend on an answer of this
+ * process, so the offload thread enters the host even where that is the program's alone. Not tuned:
+ * without it such a program hangs (mpi.own_functions). exit() waits for the offload thread for so
+ * long at most. */
 #define TUG_STUCK_NS 200000000
 
 /* A thread that waits inside the host and has found a packet looks on until it has found nothing so
@@ -157,8 +162,7 @@
  * again within one. Not told from its neighbours. */
 #define TUG_AWAKE_NS 50000
 
-/* Meanwhile it leaves to callers what they look after, if they have looked so lately: a look takes
- * 100 ns. */
+/* While awake, the thread does not poll if a caller has polled so lately: a poll takes 100 ns. */
 #define TUG_LOOK_NS 500
 
 /* A yield of that thread has taken longer than TUG_YIELDING_NS: another thread computes on its
@@ -183,24 +187,24 @@ struct tug_sleep_plan {
 struct tug_observed {
     bool served;     /* callers look for news: that lease runs */
     bool stays;      /* a caller that looks for news says when it goes */
-    bool called;     /* callers get the host on: that lease runs */
+    bool called;     /* callers progress the host: that lease runs */
     unsigned steady; /* beats in a row that were served */
     bool offered;    /* the baton was put down while commands were left */
     bool held;       /* the baton is in somebody's hands */
     bool out;        /* jobs, operations or notes are outstanding */
-    bool jobs;       /* jobs are outstanding: more is than services could have */
+    bool jobs;       /* more is outstanding than there are services: some of it is jobs */
     bool services;   /* there are peers to answer */
     bool watched;    /* news of all that is out, and of peers, end a sleep without a limit */
     int64_t host_ns; /* to the next poll of the host; < 0: none is due */
-    bool told;      /* that is for services' sake alone, and news of these end a sleep, too, but for
-                       what comes seldom */
-    bool suspended; /* waits without a thread stand there: what nobody tells of may end them */
+    bool told; /* the host is polled for services alone, and their packets end the sleep, but for
+                  a few rare messages */
+    bool suspended; /* user-level threads wait: an event that rings no bell may wake them */
     unsigned still; /* beats in a row in which nothing of what is out has moved */
     unsigned quiet; /* beats in a row with nothing to do */
 };
 
-/* Is a core to spare for the offload thread? ranks_to_core: that share the process's cores, 0: not
- * known; given: the user has given it one. */
+/* Is a core to spare for the offload thread? ranks_to_core: ranks for each core of this process, 0:
+ * not known; given: the user has given the thread a core. */
 bool tug_core_is_spare(double ranks_to_core, bool given);
 
 struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen);
@@ -208,8 +212,8 @@ struct tug_sleep_plan tug_sleep_plan(const struct tug_observed *seen);
 /* The beat, doubled so often, or as often as it may be. */
 int64_t tug_sleep_slower(unsigned doublings);
 
-/* How long it sleeps at most, where it would sleep limit_ns (< 0: without a limit). told: whatever
- * it looks after wakes it; seldom: but for what comes seldom. */
+/* How long a driver sleeps at most, where it would sleep limit_ns (< 0: without a limit). told:
+ * every event wakes it; seldom: but for a few rare messages. */
 int64_t tug_wait_limit(bool told, bool seldom, int64_t limit_ns);
 
 /* Is there nothing that the thread would have to come back for by itself? */

@@ -258,7 +258,7 @@ struct tug_host_progress {
     uint64_t empty_ns;    /* time of a poll that finds nothing */
     int64_t pace_ns;      /* time to the next beat */
     uint64_t quick_until; /* CLOCK_MONOTONIC, ns */
-    bool called;          /* the program is in the host, or has called it since the beat before */
+    unsigned called;      /* beats in a row in which the program was in the host or called it */
     bool served;          /* a poll has moved something of a service; its reader resets it */
 };
 #define TUG_HOST_PROGRESS_INITIAL                                                                  \

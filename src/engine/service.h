@@ -44,9 +44,11 @@ struct tug_service {
                               no news from outside */
     bool bell_shared;      /* other processes ring it, too */
     int descriptor;        /* readable while there are news, once armed; -1: none */
-    bool seldom;           /* set by arm(): a few messages may come that do not ring */
-    bool attended;         /* arm() is false: the offload thread has to poll while nobody drives.
-                              Set by the engine, too, if it has no such thread */
+    bool seldom;   /* set by arm(): rare messages come without ringing, so that a sleeper has
+                      to poll now and then */
+    bool attended; /* no event wakes a sleeper for this service, so it has to be polled. The
+                      engine sets it, too, if it has no offload thread or cannot watch the
+                      descriptor */
     struct tug_service_state state;
 };
 
@@ -72,8 +74,8 @@ void tug_engine_serve_outside(struct tug_service *service);
 /* Are there any services? Any thread. */
 bool tug_engine_serves(void);
 
-/* From now on a thread that waits and polls writes there, for peers to read, until when it polls
- * (CLOCK_MONOTONIC, ns): some microseconds ahead, again and again, and 0 before it sleeps. So no
+/* From now on a thread that waits stores in *until the time until which it polls (CLOCK_MONOTONIC,
+ * ns), some microseconds ahead, again and again, and 0 before it sleeps. Peers read it. So no
  * peer relies for long on a thread that the kernel has stopped. Memory that stays until the process
  * ends. Any thread. */
 void tug_engine_show_looking(_Atomic uint64_t *until);
@@ -81,10 +83,10 @@ void tug_engine_show_looking(_Atomic uint64_t *until);
 /* Services whose news end no sleep: they have to be polled. */
 extern _Atomic uint32_t tug_attended_services;
 
-/* Those, and the ones whose news come at a descriptor and which are not polled from inside the
- * host. While there are any, a thread that waits in the host had better poll them, too: the offload
- * thread gets no core while such a thread keeps it. One more is counted if there is no offload
- * thread. */
+/* Those, services with a descriptor that cannot be polled from inside the host, and services with
+ * jobs while a job is outstanding; one more if there is no offload thread. While the count is
+ * positive, a thread that waits in the host polls services, too: the offload thread may get no core
+ * beside it. */
 extern _Atomic uint32_t tug_helped_services;
 
 static inline bool tug_engine_wants_help(void) {
@@ -102,10 +104,10 @@ void tug_engine_look(bool more_comes);
 /* The answer of the service's busy() may have changed. The engine itself asks after every round. */
 void tug_engine_service_changed(struct tug_service *service);
 
-/* A packet is about to go by a descriptor at which the offload thread sleeps. The answer may be
- * there before the holder looks for it. Until the baton is put down it does not wake the offload
- * thread, which would take the core from the holder (36 us of the 280 that a put and a flush to a
- * rank on the same core took). */
+/* Call before a packet is sent through a descriptor at which the offload thread sleeps. The answer
+ * then does not wake the offload thread while the holder has the baton: the thread would take the
+ * core from the holder (36 us of the 280 that a put and a flush to a rank on the same core took).
+ */
 void tug_engine_before_send(void);
 
 /* True while the holder advances a job: operations that the job starts need no command. Set to

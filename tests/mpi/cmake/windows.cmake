@@ -96,6 +96,10 @@ tug_mpi_test(rma_lock_storm RANKS 2 3 4 NODES emulated WAYS tug)
 tug_mpi_test(rma_lock_storm.crowd ARGS 6 RANKS 4 WAYS tug packet)
 tug_mpi_test(rma_lock_storm RANKS 2 WAYS off)
 
+# The host alone makes no progress in MPI_Win_sync.
+tug_mpi_test(rma_sync_loop RANKS 2 3 WAYS tug native packet)
+tug_mpi_test(rma_sync_loop RANKS 2 NODES tcp WAYS tug native)
+
 tug_mpi_test(rma_lock_turns WAYS host tug packet)
 tug_mpi_test(rma_lock_turns RANKS 2 3 4 NODES emulated WAYS host tug)
 tug_mpi_test(rma_lock_turns RANKS 3 4 NODES two WAYS tug)
