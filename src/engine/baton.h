@@ -58,7 +58,7 @@ static inline bool tug_baton_sleep(struct tug_ring *ring) {
     return true;
 }
 
-/* Ends tug_baton_sleep(), whoever woke the holder. Holder only. */
+/* Ends tug_baton_sleep(), whichever thread woke the holder. Holder only. */
 static inline void tug_baton_awake(struct tug_ring *ring) {
     if (atomic_load_explicit(&ring->state, memory_order_relaxed) & TUG_BATON_SLEEP)
         atomic_fetch_and(&ring->state, ~TUG_BATON_SLEEP);

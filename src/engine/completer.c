@@ -61,8 +61,8 @@ bool tug_completer_run(struct tug_engine *engine) {
     return moved;
 }
 
-/* Wakes who waits for what has moved: at once, or where more wait than there are cores as soon as
- * there is nothing else to do; those who may not drive at once, as nothing else would wake them. */
+/* Something has moved: wakes threads whose condition has come true. At once; but if more threads
+ * wait than there are cores and they may drive, as soon as there is nothing else to do. */
 static void tell(struct tug_engine *engine, bool moved) {
     bool oversubscribed = engine->may_drive && tug_engine_oversubscribed(engine);
     engine->untold |= moved;
@@ -126,7 +126,7 @@ bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
 
 bool tug_driver_sleep(struct tug_engine *engine, bool (*done)(void *), void *argument,
                       int64_t limit_ns) {
-    /* before SLEEP is set: who clears it reads where to ring */
+    /* before SLEEP is set: the thread that clears it reads where to ring */
     struct tug_prepared prepared = tug_sleeper_prepare(&engine->driver, NULL, false);
     bool watched = tug_sleeper_watch(engine, &engine->driver, &prepared);
     bool idle = engine->nactive == 0 && engine->services == NULL;
@@ -139,8 +139,8 @@ bool tug_driver_sleep(struct tug_engine *engine, bool (*done)(void *), void *arg
     if (done(argument))
         return false;
     if (!tug_baton_sleep(&engine->ring)) {
-        /* a producer that is long in mid-fill wants this core; to yield at once would give it to
-         * one who computes */
+        /* a producer that is long in mid-fill wants this core; to yield at once would give it to a
+         * thread that computes */
         if (++engine->sleepless % TUG_SLEEPLESS == 0)
             sched_yield();
         return false;

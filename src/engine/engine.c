@@ -166,8 +166,8 @@ static bool leave_told(struct tug_engine *engine) {
         engine->nbusy == 0 || engine->told >= TUG_LEFT_ASLEEP)
         return false;
     engine->told++;
-    tug_services_flush(engine); /* what gathers would wait for somebody who looks */
-    /* what has come before it was armed is not told of: hence the poll, which finds that */
+    tug_services_flush(engine); /* packets that gather would wait for a thread that looks */
+    /* packets that came before it was armed do not ring: the poll finds them */
     return tug_services_arm(engine, &engine->offload) && !tug_services_poll(engine, false) &&
            engine->nactive == 0;
 }
@@ -290,12 +290,12 @@ struct wait {
     bool (*done)(void *);
     void *argument;
     int64_t nap_ns;
-    bool public; /* anybody may call done */
+    bool public; /* any thread may call done */
 };
 
-/* Sleeps on a prepared bell while somebody else drives, or is the only one who may: the offload
- * thread wakes whoever is parked after each round in which something has moved. False: the nap was
- * over. */
+/* Sleeps at a prepared bell while another thread drives, or while only the offload thread may: that
+ * one wakes parked threads after each round in which something has moved. False: the nap is over.
+ */
 static bool sleep_on(struct tug_engine *engine, const struct wait *wait, struct tug_bell *bell,
                      uint32_t key) {
     bool owes = false;
@@ -310,7 +310,7 @@ static bool sleep_on(struct tug_engine *engine, const struct wait *wait, struct 
     if (wait->done(wait->argument))
         return true;
     tug_stat_add(TUG_STAT_PARKS, 1);
-    /* many who nap disturb no more than one */
+    /* many naps disturb no more than one */
     int64_t nappers = atomic_load_explicit(&engine->waiting, memory_order_relaxed);
     const uint64_t begin_ns = tug_trace_sleep_begin();
     tug_bell_wait(bell, key, wait->nap_ns * nappers, false);
@@ -334,8 +334,8 @@ static bool park(struct tug_engine *engine, const struct wait *wait) {
     return woken;
 }
 
-/* This thread was on its way to the baton and goes without having taken it: those who are parked
- * and relied on it are woken by the holder or, if there is none, now. */
+/* This thread was on its way to the baton and leaves without having taken it. Parked threads relied
+ * on it: the holder wakes them or, if there is none, this thread does. */
 static void pass_on(struct tug_engine *engine) {
     bool owes = false;
     if (!engine->may_drive || !tug_waiters_any(&engine->waiters))
@@ -346,8 +346,8 @@ static void pass_on(struct tug_engine *engine) {
         tug_engine_ring_driver(engine);
 }
 
-/* This thread has the baton, and others are parked: its leave shall see them, and what has come
- * true while WAIT was not set it tells them now. */
+/* This thread has the baton, and others are parked. It sets WAIT, so that it sees them when it puts
+ * the baton down, and wakes those whose condition came true while WAIT was not set. */
 static void take_over(struct tug_engine *engine) {
     if (tug_baton_awaited(&engine->ring) || !tug_waiters_any(&engine->waiters))
         return;
@@ -362,8 +362,8 @@ static uint64_t say_looking(struct tug_engine *engine) {
     return now;
 }
 
-/* A look at sockets takes a hundred times as long as one at memory: peers believe one who waits for
- * so long that it looks. */
+/* The clock is read after so many looks as pass within the time that peers believe this thread: a
+ * look at sockets takes a hundred times as long as one at memory. */
 uint64_t tug_engine_keep_looking(struct tug_engine *engine) {
     static _Thread_local unsigned looks, most = TUG_LOOKS_TO_CLOCK;
     static _Thread_local uint64_t said_ns;
@@ -379,11 +379,11 @@ uint64_t tug_engine_keep_looking(struct tug_engine *engine) {
     return now;
 }
 
-/* From here on this thread, the holder, looks for news until it has what it waits for: it says so
- * to the offload thread and to peers. An offload thread that has gone to sleep at descriptors does
- * not hear it, and who sends the news would wake it, at the cost of what is waited for (a put and a
- * flush over TCP, the first for long: 100 us, 80 without). Where there are more waits in a row it
- * is woken once, and sleeps otherwise then. */
+/* From here on this thread, the holder, polls until its wait is over, and says so to the offload
+ * thread and to peers. An offload thread that sleeps at descriptors already does not read that, and
+ * the awaited packet would wake it, too, at this thread's expense (a put and a flush over TCP after
+ * a pause: 100 us, 80 without). If more waits follow, the offload thread is woken once, and then
+ * sleeps without descriptors. */
 static void begin_looking(struct tug_engine *engine) {
     const uint64_t said_ns = engine->said_ns;
     tug_lease_set(&engine->news, TUG_LEASE_HELD);
@@ -391,8 +391,8 @@ static void begin_looking(struct tug_engine *engine) {
         tug_engine_before_send();
 }
 
-/* The wait is over. It is mostly not the last: two ranks that put
- * into each other's memory, and wait for that, find each other looking. */
+/* The wait is over. Mostly another follows: two ranks that put into each other's memory, and wait
+ * for that, find each other looking. */
 static void end_looking(struct tug_engine *engine) {
     tug_engine_looks_until(engine, engine->said_ns + TUG_BACK_NS);
     tug_lease_set(&engine->news, TUG_LEASE_FRESH);
@@ -431,18 +431,18 @@ static void drive(struct tug_engine *engine, const struct wait *wait) {
     end_looking(engine);
 }
 
-/* What ended a wait in which this thread did not find the end itself: who moved something last,
- * which is a guess where more than one does. */
+/* The end of a wait that this thread did not find itself: the thread that moved something last,
+ * which is a guess if several do. */
 static enum tug_trace_why ended_by(const struct tug_engine *engine, bool slept) {
     if (atomic_load_explicit(&engine->moved_by_offload, memory_order_relaxed))
         return slept ? TUG_TRACE_BY_OFFLOAD_WAKE : TUG_TRACE_BY_OFFLOAD_LOOK;
     return slept ? TUG_TRACE_BY_OTHER_WAKE : TUG_TRACE_BY_OTHER_LOOK;
 }
 
-/* More threads wait than there are cores, and what they wait for comes through sockets: those that
- * are about to start an operation do so first, and one packet takes them all. Who keeps the core
- * instead sends a packet for each of its own, until its time slice ends. False: this is no such
- * wait. */
+/* More threads wait than there are cores, and they wait for sockets: threads that are about to
+ * start an operation do so first, and one packet carries all of these. A thread that keeps the core
+ * instead sends a packet for each of its own operations, until its time slice ends. False: this is
+ * no such wait. */
 static bool let_others_start(const struct tug_engine *engine) {
     if (!engine->may_drive || !tug_engine_oversubscribed(engine) ||
         !tug_lookout_useful(&engine->driver.lookout))
@@ -451,10 +451,10 @@ static bool let_others_start(const struct tug_engine *engine) {
     return true;
 }
 
-/* One who does not drive has little to do awake. It pauses and yields for as long as a driver
- * would where there is a core for each who waits, for waking it costs more; otherwise the core it
- * looks on is wanted. Perhaps by the driver, whom a thread that it woke has preempted: who lets it
- * go on a few times need not be woken, and does not preempt it next time. */
+/* A waiting thread that does not drive has little to do awake. If there is a core for each waiting
+ * thread, it pauses and yields for as long as a driver would, for to wake it costs more. Otherwise
+ * its core is wanted, perhaps by the driver, which a woken thread has preempted: a thread that lets
+ * the driver go on a few times need not be woken, and does not preempt it next time. */
 static bool should_park(struct tug_engine *engine, struct tug_backoff *backoff, unsigned *left) {
     if (!tug_engine_oversubscribed(engine))
         return !tug_backoff_step(backoff);
@@ -491,9 +491,9 @@ static enum tug_trace_why wait_awhile(struct tug_engine *engine, const struct wa
     return ended_by(engine, woken);
 }
 
-/* Who has waited long leaves others waiting: they look, and the offload thread, told that nobody
- * does, would take their core and the baton. Who is the last and has waited long tells it; if it
- * has not, the thread finds out at its next beat, as after every short wait. */
+/* The last thread that waits, if it has waited long, tells the offload thread that no caller polls
+ * any more. One that leaves others waiting does not: they poll, and the offload thread would take
+ * their core and the baton. After a short wait the offload thread finds out at its next beat. */
 static void wait_for(const struct wait *wait) {
     struct tug_engine *engine = &tug_engine;
     if (wait->done(wait->argument))

@@ -63,8 +63,8 @@ void tug_engine_commit(const struct tug_ticket *ticket);
  * is offered to the next), then puts the baton down. */
 void tug_engine_leave(void);
 
-/* Runs function(argument) in order with the commands, by whoever drives, and returns when it is
- * done; at once where the engine does not run. The function may not block. */
+/* Runs function(argument) in order with the commands, on the thread that drives, and returns when
+ * it is done; at once where the engine does not run. The function may not block. */
 void tug_engine_call(void (*function)(void *), void *argument);
 
 /* Returns when every command whose enter happened before this call has been executed. Helps, then

@@ -147,8 +147,8 @@ struct tug_prepared tug_sleeper_prepare(struct tug_sleeper *sleeper, struct tug_
                                         bool shared) {
     if (bell == NULL)
         bell = &sleeper->own, shared = false;
-    /* seq_cst, before the sleeper's second look: a ringer who reads the old bell has changed what
-     * that look is for before */
+    /* seq_cst, before the sleeper's second look: a ringer that reads the old bell has made its
+     * change before that look */
     atomic_store(&sleeper->asleep_on, (uintptr_t)bell | shared);
     const uint32_t key = tug_bell_prepare(bell);
     if (shared)
@@ -167,7 +167,7 @@ enum tug_trace_why tug_sleeper_sleep(struct tug_sleeper *sleeper,
                    ? TUG_TRACE_BY_RUNG
                    : TUG_TRACE_BY_LIMIT;
     }
-    /* seq_cst, Dekker: pairs with the ringer, who changes the word and then reads this */
+    /* seq_cst, Dekker: pairs with the ringer, which changes the word and then reads this */
     atomic_store(&sleeper->out, true);
     if (atomic_load(&prepared->bell->word) == prepared->key)
         news = tug_lookout_sleep(&sleeper->lookout, limit_ns);

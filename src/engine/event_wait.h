@@ -1,31 +1,31 @@
-/* Where threads of a process sleep until something comes from outside of it.
+/* Where threads of a process sleep until news come from outside of it.
  *
- * Two do: the holder of the baton while it waits (the *driver*), and the offload thread. Both sleep
- * in tug_sleeper_sleep() and nowhere else: on a bell, which is the sleeper's own or one that peers
- * ring too (that of this process's page), or, in place of the own bell, in a lookout, where sockets
- * wake it. All others who wait are parked inside the process, at slots (waiters.h), and are woken
- * by the holder.
+ * Two threads do: the holder of the baton while it waits (the *driver*), and the offload thread.
+ * Both sleep in tug_sleeper_sleep() and nowhere else: at a bell or in a lookout. The bell is the
+ * sleeper's own, or one that peers ring, too (that of this process's page). The lookout takes the
+ * place of the own bell if there are sockets to watch. All other threads that wait are parked
+ * inside the process (waiters.h), and the holder wakes them.
  *
  * Each of the two has a lookout of its own, for both may sleep at once. With one lookout the woken
  * thread would have to wake the other: where all cores compute, a thread that is woken may wait 3
  * ms to 4 for a core, and then twice.
  *
- * The kernel lets no thread sleep on a bell and at sockets at once. Where some news ring bells and
+ * The kernel lets no thread sleep at a bell and at sockets at once. If some news ring bells and
  * others come at descriptors, the transports' watcher sleeps at the descriptors and rings the bell
- * (transport/watcher.h). Who waits for a lock or barrier in memory of the node sleeps there
- * (node/locks.h): none of what this engine does can end such a wait.
+ * (transport/watcher.h). A thread that waits for a lock or barrier in memory of the node sleeps
+ * there (node/locks.h), since the engine cannot end such a wait.
  *
- * To sleep: prepare; with services or jobs out, have them ring (tug_sleeper_watch); look once more
- * at everything; sleep. To wake: change what that look is for, seq_cst; ring.
+ * To sleep: prepare; if services or jobs are outstanding, make them ring (tug_sleeper_watch); look
+ * once more at everything; sleep. To wake: change what that look reads, seq_cst; ring.
  *
  * A peer that rings a bell of the node may leave out the fence between its change and its look at
  * the bell: the fence costs as much as a short message, since it waits until the peer has the cache
  * line of the change. The sleeper executes the fence for all its peers instead (base/membarrier.h),
- * but not before each sleep. Its first sleep at such a bell is timed, TUG_TICK_NS. If nobody has
- * rung by then it stands there still: it makes the fence, looks at everything again, and sleeps
- * without the limit. A change made before the fence is seen by that look; the peer of a later one
- * sees the sleeper's mark at the bell, and rings. Where the kernel refuses the fence the time of
- * the first sleep takes its place. tests/model/unfenced.pml checks both.
+ * but not before each sleep. Its first sleep at such a bell ends after TUG_TICK_NS. If no thread
+ * has rung by then, the sleeper's mark is still at the bell: the sleeper makes the fence, looks at
+ * everything again, and sleeps without the limit. That look sees a change made before the fence; a
+ * peer that makes a later change sees the mark, and rings. If the kernel refuses the fence, the
+ * time of the first sleep takes its place. tests/model/unfenced.pml checks both.
  */
 #ifndef TUG_ENGINE_EVENT_WAIT_H
 #define TUG_ENGINE_EVENT_WAIT_H
@@ -43,20 +43,20 @@
 
 /* ---- lookouts ----
  *
- * A lookout: where a thread sleeps until sockets have news, the host MPI's or our own, or it is
- * rung.
+ * A lookout: a thread sleeps there until sockets have news, the host MPI's or our own, or until it
+ * is rung.
  *
- * A host that reaches its peers through sockets waits for them with epoll sets of its own, and an
- * epoll set can be watched by another. The lookout's set holds those of this process that have
- * connected internet sockets in them, edge-triggered, and a pipe as its bell. It never reads
- * from a socket nor touches the host's sets: it learns that something has come, and whoever then
- * polls the host takes it. Sockets that the host opens later are in its sets by themselves.
+ * A host that reaches its peers through sockets waits for them with epoll sets of its own, and one
+ * epoll set can watch another. The lookout's set watches those of this process that have connected
+ * internet sockets in them, edge-triggered, and a pipe as its bell. It neither reads from a socket
+ * nor touches the host's sets: it learns that something has come, and the thread that polls the
+ * host next takes it. Sockets that the host opens later are in its sets by themselves.
  *
- * A hint, no more: hosts also bring news without sockets (shared memory, devices), and the program
- * may have sets of its own. Who sleeps here still looks now and then, and sleeps blindly when what
- * it is woken for is never there for it. With descriptors of our own (the tcp wire's epoll set),
- * level-triggered, nothing is missed: who found nothing to do after having begun to sleep is woken.
- * A lookout whose descriptors the program has closed is *lost*: it sees nothing any more.
+ * For the host's news it is a hint, no more: hosts also have news without sockets (shared memory,
+ * devices), and the program may have sets of its own. So a thread that sleeps here still looks now
+ * and then. Our own descriptors (the tcp wire's epoll set) are level-triggered, and nothing is
+ * missed: news that come after the thread's last look end its sleep. A lookout whose descriptors
+ * the program has closed is *lost*: it sees nothing any more.
  *
  * Threads: open, scan and close by one thread at a time; sleep by one thread at a time; ring, add
  * and remove by any.
@@ -86,11 +86,11 @@ void tug_lookout_scan(struct tug_lookout *lookout);
 bool tug_lookout_add(struct tug_lookout *lookout, int descriptor);
 void tug_lookout_remove(struct tug_lookout *lookout, int descriptor);
 
-/* News at a descriptor of our own that is watched end no sleep, until they are to again: then what
- * has come meanwhile does at once. */
+/* mute: news at that descriptor of our own end no sleep. Not mute: they do again, and news that
+ * came meanwhile end the next one at once. */
 void tug_lookout_mute(struct tug_lookout *lookout, int descriptor, bool mute);
 
-/* Is there anything that would end a sleep here, the bell apart? */
+/* Does anything but the bell end a sleep here? */
 static inline bool tug_lookout_useful(const struct tug_lookout *lookout) {
     return atomic_load_explicit(&lookout->sees, memory_order_relaxed) ||
            atomic_load_explicit(&lookout->ours, memory_order_relaxed) > 0;
@@ -104,7 +104,7 @@ void tug_lookout_ring(struct tug_lookout *lookout);
 
 /* ---- sleepers ---- */
 
-/* A mark that a sleeper has set for writers without a fence, and that nobody has taken since. */
+/* A mark that a sleeper has set for writers without a fence, and that no writer has taken since. */
 struct tug_stand {
     uint64_t since_ns; /* CLOCK_MONOTONIC */
     bool fenced;       /* the writers have executed a fence since: whatever they do next, they see

@@ -1,5 +1,5 @@
 /* The executor: takes commands out of the ring and runs them, in order, as the holder of the baton.
- * Whoever has entered a command may have written notes before, which go ahead of it.
+ * A thread that has entered a command may have written notes before, which go ahead of it.
  */
 #include "engine/private.h"
 

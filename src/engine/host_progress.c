@@ -254,10 +254,11 @@ static bool poll_inside(struct tug_engine *engine) {
 /* Since when this thread looks, in its call of the host's or in some that were short. */
 static _Thread_local uint64_t since_ns;
 
-/* The thread looks on for a while: peers, and the offload thread, may rely on it. Who has done so
- * for a beat says when it leaves: to say so after every call would wake the offload thread as
- * often. An offload thread in its deep sleep does not know of it, and each packet would wake it, at
- * the sender's expense: it is woken once, ahead of them, and sleeps on with a limit. */
+/* This thread looks on for a while: peers, and the offload thread, may rely on it. A thread that
+ * has done so for a beat says when it leaves; to say so after every call would wake the offload
+ * thread as often. An offload thread in its deep sleep does not read the lease, and each packet
+ * would wake it, at the sender's expense: it is woken once, ahead of them, and sleeps on with a
+ * limit. */
 static void extend_lease(struct tug_engine *engine) {
     const uint64_t now = tug_engine_keep_looking(engine);
     /* jobs are not advanced from here: the offload thread is to look after them */

@@ -1,19 +1,20 @@
 /* A lease: until when callers do something themselves that the offload thread would do otherwise.
  *
- * There are two: callers look for news of peers, and callers get the host on. Whoever does so says
- * it by one store: *held* for as long as a wait drives, asleep or not, *fresh* when somebody has
- * looked once. A store of fresh has no time in it, for a caller on its way reads no clock: the
- * offload thread dates what is fresh before it sleeps, as lasting until it wakes. So a caller that
- * is not heard of from one beat to the next has left, and the offload thread takes over.
+ * There are two: callers poll for news of peers, and callers progress the host. A caller sets the
+ * lease by one store. *Held*: a thread that waits drives, asleep or not, until it says otherwise.
+ * *Fresh*: a caller has polled once. A store of fresh has no time in it, for a caller on its way
+ * reads no clock: the offload thread turns fresh into the time of its next beat before it sleeps.
+ * So if no caller polls from one beat to the next, the lease has run out, and the offload thread
+ * takes over.
  *
- * Peers do not read a lease, for its thread may sleep, compute, or have been stopped. For them a
- * thread that waits writes until when it looks into the process's page (tug_engine_show_looking).
+ * Peers do not read leases, for the thread behind one may sleep, compute, or have been stopped. For
+ * peers a waiting thread writes the time until which it polls into the process's page
+ * (tug_engine_show_looking).
  *
- * Threads: held by the holder of the baton, who makes the lease fresh before it puts the baton
- * down: so it is held as long as somebody drives until its wait is over, and no longer. Fresh and
- * ended by any caller, dated by the offload thread. All of it relaxed: a store that is overlooked
- * or overwritten costs a beat, never more, as no sleep that relies on a lease is without a limit
- * (plan.h).
+ * Threads: the holder of the baton sets held, and fresh before it puts the baton down; so the lease
+ * is held as long as a thread drives. Any caller sets fresh and ends the lease; the offload thread
+ * dates it. All of it is relaxed: a store that is overlooked or overwritten costs a beat, never
+ * more, since no sleep that relies on a lease is without a limit (plan.h).
  */
 #ifndef TUG_ENGINE_LEASE_H
 #define TUG_ENGINE_LEASE_H
@@ -41,7 +42,7 @@ static inline bool tug_lease_runs(const struct tug_lease *lease, uint64_t now) {
     return atomic_load_explicit(&lease->until, memory_order_relaxed) > now;
 }
 
-/* If it is so, and not what another has made of it meanwhile. */
+/* Changes the lease from one value to the other, unless another thread has changed it meanwhile. */
 static inline void tug_lease_turn(struct tug_lease *lease, uint64_t from, uint64_t to) {
     (void)atomic_compare_exchange_strong_explicit(&lease->until, &from, to, memory_order_relaxed,
                                                   memory_order_relaxed);

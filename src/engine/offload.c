@@ -250,7 +250,7 @@ static void look_on(struct tug_engine *engine, struct beat *beat) {
         beat->crowded_until = tug_clock_ns() + TUG_CROWDED_NS;
 }
 
-/* To the next beat: callers who have looked once are relied on until then, if that is not long. */
+/* To the next beat: callers that have looked once are relied on until then, if that is not long. */
 static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
     const int64_t most_ns = tug_sleep_slower(TUG_DOUBLINGS);
     const uint64_t until = tug_clock_ns() + (uint64_t)(limit_ns < most_ns ? limit_ns : most_ns);
@@ -260,9 +260,9 @@ static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
     return limit_ns;
 }
 
-/* After a deep sleep. What a caller said of its looks may be as old as that sleep; and where nobody
- * of this process has rung, what has come has waited for the caller's next look in vain. If that
- * one still looks it says so again. */
+/* After a deep sleep. The lease of a caller that has looked may be as old as that sleep; and if no
+ * thread of this process has rung, the news that ended the sleep have waited for that caller's next
+ * look in vain. A caller that still looks sets the lease again. */
 static void forget_who_looked(struct tug_engine *engine) {
     if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
         tug_lease_turn(&engine->news, TUG_LEASE_FRESH, 0);
@@ -294,7 +294,7 @@ static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
     const bool deep = plan->how == TUG_SLEEP_DEEP;
     const int64_t limit_ns = deep ? tug_notes_want(&engine->offload, TUG_NOTES_OFFLOAD, -1)
                                   : begin_beat(engine, plan->limit_ns);
-    /* seq_cst on both sides: who has put something out and saw no wish here is seen by wanted() */
+    /* seq_cst on both sides: wanted() sees the work of a thread that saw no wish here */
     if (deep && wanted(engine))
         return;
     const bool watch = plan->how == TUG_SLEEP_WATCH || (deep && beat->seen.watched);

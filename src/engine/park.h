@@ -1,15 +1,15 @@
 /* How a thread waits: pause, then yield, then park.
  *
  * Ranks and threads outnumber cores on ordinary machines, so nobody spins for long. A waiter first
- * pauses (the answer is a cache miss away), then gives its core to whoever can produce the answer,
- * then sleeps on a bell until it is rung. The budgets follow the load: on a crowded node pausing
- * only burns the time slice that the awaited rank needs.
+ * pauses (the answer is a cache miss away), then gives its core to a thread that can produce the
+ * answer, then sleeps on a bell until it is rung. The budgets follow the load: on a crowded node
+ * pausing only burns the time slice that the awaited rank needs.
  *
  * A bell is an event count on one 32-bit futex word:
  *
  *        31                          1   0
  *       +------------------------------+---+
- *       | times rung                   | S |     S: somebody sleeps, or is about to
+ *       | times rung                   | S |     S: a thread sleeps, or is about to
  *       +------------------------------+---+
  *
  * Waiter: key = tug_bell_prepare(); look at the condition again; tug_bell_wait(key) or simply go
@@ -98,7 +98,7 @@ static inline void tug_backoff_reset(struct tug_backoff *backoff) {
     backoff->yields = 0;
 }
 
-/* One step of waiting for those who are about to answer: never parks. */
+/* One step of waiting for a thread that is about to answer: never parks. */
 static inline void tug_backoff_relax(struct tug_backoff *backoff) {
     if (!tug_backoff_step(backoff))
         tug_backoff_reset(backoff);

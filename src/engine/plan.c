@@ -21,7 +21,7 @@ int64_t tug_sleep_slower(unsigned doublings) {
     return TUG_TICK_NS << (doublings < TUG_DOUBLINGS ? doublings : TUG_DOUBLINGS);
 }
 
-/* Are news left to callers? Who gets the host on takes what comes to the host's sockets, too. */
+/* Are news left to callers? A caller that progresses the host reads the host's sockets, too. */
 static bool is_others(const struct tug_observed *seen) {
     return seen->served || (seen->called && seen->host_ns >= 0) || (seen->services && seen->held);
 }

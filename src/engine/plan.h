@@ -44,9 +44,9 @@
  * the program is expected to go on calling the host after so many in which it has. Not tuned. */
 #define TUG_STEADY_BEATS 32
 
-/* What comes seldom and ends no sleep is looked for so often, such as the host's messages by which
- * verbs connects, when all peers are connected. Not tuned: what they mend has taken seconds to
- * fail. */
+/* Rare messages that end no sleep are looked for so often, such as the host's messages by which
+ * verbs connects, when all peers are connected. Not tuned: a fault that they mend has taken
+ * seconds. */
 #define TUG_SELDOM_NS 6400000
 
 /* The offload thread looks on for so long after it has answered a peer, twice as long while the
@@ -103,8 +103,8 @@
  * that takes longer than that has had an effect. Without it half a core was burned over TCP. */
 #define TUG_COLD_NS 500
 
-/* The offload thread polls the host at every so-manieth beat in which the program calls the host.
- * Not tuned: a program that waits for a peer's put by MPI_Win_sync alone hangs without. */
+/* While the program calls the host, the offload thread polls the host in one of so many beats. Not
+ * tuned: without it a program that waits for a peer's put by MPI_Win_sync alone hangs. */
 #define TUG_CALLED_BEATS 3
 
 /* The host is not polled for so long after it has got more to attend to: a static coarray program
@@ -190,7 +190,7 @@ struct tug_observed {
     bool called;     /* callers progress the host: that lease runs */
     unsigned steady; /* beats in a row that were served */
     bool offered;    /* the baton was put down while commands were left */
-    bool held;       /* the baton is in somebody's hands */
+    bool held;       /* a thread has the baton */
     bool out;        /* jobs, operations or notes are outstanding */
     bool jobs;       /* more is outstanding than there are services: some of it is jobs */
     bool services;   /* there are peers to answer */

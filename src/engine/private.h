@@ -1,18 +1,19 @@
 /* What the files of the engine share: its one state, and the steps of the holder of the baton.
  *
- *   engine.c     start, stop, and the requesters' side: enter, call, drain, launch, wait
- *   life.c       when MPI brings it up and down
- *   executor.c   drains the ring in batches
- *   notes.c      small commands, which threads write into notebooks of their own
- *   completer.c  advances the jobs that are out
- *   waiters.c    where waiting threads are parked, and who of them is woken
- *   suspend.c    waits without a thread
- *   services.c   polls what is looked after in every round
- *   offload.c    the thread that drives when nobody else does
- *   plan.c       whether it looks, or sleeps, how and for how long
- *   lease.h      how callers tell it that they look themselves
- *   host_progress.c  and when it polls the host MPI
- *   event_wait.c where it sleeps, and the driver, until something comes from outside
+ *   engine.c         start, stop, and the callers' side: enter, call, drain, launch, wait
+ *   life.c           MPI brings the engine up and down
+ *   executor.c       drains the ring in batches
+ *   notes.c          small commands, which threads write into notebooks of their own
+ *   completer.c      advances the jobs that are outstanding
+ *   waiters.c        waiting threads park here, and are woken
+ *   suspend.c        waits of user-level threads
+ *   services.c       polls services in every round
+ *   offload.c        the thread that drives when no other does
+ *   plan.c           how that thread sleeps, and for how long
+ *   lease.h          how callers tell it that they look themselves
+ *   host_progress.c  when it polls the host MPI
+ *   event_wait.c     where it and the driver sleep until news come from outside the process
+ *   deferred.c       work that a caller leaves to the holder of the baton
  */
 #ifndef TUG_ENGINE_PRIVATE_H
 #define TUG_ENGINE_PRIVATE_H
@@ -23,12 +24,12 @@
 #include "base/trace.h"
 #include "engine/baton.h"
 #include "engine/engine.h"
+#include "engine/event_wait.h"
 #include "engine/host_progress.h"
 #include "engine/lease.h"
 #include "engine/notes.h"
 #include "engine/plan.h"
 #include "engine/service.h"
-#include "engine/event_wait.h"
 #include "engine/suspend.h"
 #include "engine/waiters.h"
 
@@ -48,7 +49,7 @@ struct tug_engine {
     unsigned nbusy;               /* services that have something out; holder only */
     struct tug_service *services; /* all services; holder only */
     unsigned nwith_jobs;          /* of these, looked after with jobs; holder only */
-    bool untold;                  /* waiters may sleep who have what they wait for; holder only */
+    bool untold;                  /* waiters may sleep whose condition is true; holder only */
     unsigned rounds;              /* rounds since a look whether `untold` holds; holder only */
     unsigned dear;      /* waits to come in which the holder does not yield; holder only */
     unsigned sleepless; /* times in a row that commands kept the holder awake; holder only */
@@ -59,7 +60,7 @@ struct tug_engine {
     _Atomic bool asked;           /* the offload thread sleeps until the baton is put down */
     struct tug_lease news;        /* callers advance the jobs and poll the services */
     struct tug_lease host;        /* callers have the baton now and then, or call the host */
-    _Atomic bool stays;           /* who looks for news says when it goes */
+    _Atomic bool stays;           /* a caller that polls says when it leaves */
     _Atomic uint32_t looks;       /* looks of callers that poll */
     _Atomic uint64_t *_Atomic looks_until; /* lease for peers: tug_engine_show_looking() */
     uint64_t said_ns;                      /* when that was said; holder only */
@@ -173,14 +174,14 @@ bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleep
 /* The one bell of all services that have one, or NULL; *shared: by other processes. */
 struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared);
 
-/* Has the news of all services and jobs wake the sleeper, who has prepared its own bell: on that
- * one, or on the bell that they all have. Prepares before it arms: what is armed may ring at once,
- * and to ring a bell that is not prepared wakes nobody. False: they cannot, and it is on its own
- * bell as before. Holder only; the caller looks once more after this. */
+/* Makes the news of all services and jobs wake the sleeper, which has prepared its own bell: there,
+ * or at the bell that they all have. Prepares before it arms: an armed service may ring at once,
+ * and a ring at a bell that is not prepared wakes no thread. False: they cannot, and the sleeper is
+ * at its own bell as before. Holder only; the caller looks once more after this. */
 bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
                        struct tug_prepared *prepared);
 
-/* One round: commands, then jobs and services; wakes who waits for what has moved. */
+/* One round: commands, then jobs and services; wakes threads whose condition has come true. */
 bool tug_driver_round(struct tug_engine *engine);
 
 /* Sleeps until a job's bell rings, a command is queued, or limit_ns (< 0: none) is over. Looks at
@@ -198,27 +199,27 @@ static inline bool tug_engine_oversubscribed(const struct tug_engine *engine) {
 /* The baton was put down, or offered, and WAIT was set. */
 void tug_engine_left(struct tug_engine *engine);
 
-/* The offload thread is in its deep sleep, and whatever comes for what is out ends that: it need
- * not be woken for it, neither now nor when this thread goes to compute. What is out goes for that,
- * instead of waiting for more. A few times only: who has much to do is better off with a thread
- * that looks on. Holder only, who puts the baton down next. */
+/* The offload thread is in its deep sleep, and every answer to an outstanding operation ends that
+ * sleep: the thread need not be woken, neither now nor when this thread goes to compute. Packets
+ * that gather are sent for that. TUG_LEFT_ASLEEP times in a row only: a caller with much to do is
+ * better off with a thread that looks. Holder only, which puts the baton down next. */
 bool tug_engine_is_told(struct tug_engine *engine);
 
 /* The baton was put down after a look; wake_waiters: WAIT was set; told: what tug_engine_is_told()
  * said just before. */
 void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters, bool told);
 
-/* A thread that waits looks once more, and says so to peers now and then: returns the time
- * (CLOCK_MONOTONIC, ns) if it did, else 0. */
+/* A waiting thread looks once more, and tells peers so now and then. Returns the time
+ * (CLOCK_MONOTONIC, ns) if it has told them, else 0. */
 uint64_t tug_engine_keep_looking(struct tug_engine *engine);
 
-/* Work is left that this thread does not do: the offload thread may have the baton. */
+/* Puts the baton down with work left, which the offload thread may do. */
 void tug_engine_offer(struct tug_engine *engine);
 
-/* This thread goes to compute, perhaps, while the offload thread believes that callers look. */
+/* This thread may go to compute: the offload thread no longer relies on callers. */
 void tug_engine_say_gone(struct tug_engine *engine);
 
-/* Does the kernel wake the offload thread for what comes to the services? */
+/* Does the kernel wake the offload thread for packets to the services? */
 static inline bool tug_engine_hears(const struct tug_engine *engine) {
     return atomic_load_explicit(&engine->offload.lookout.ours, memory_order_relaxed) > 0 &&
            atomic_load_explicit(&engine->nservices, memory_order_relaxed) > 0;

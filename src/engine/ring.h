@@ -1,16 +1,16 @@
-/* The command ring and the baton: one word decides who drives.
+/* The command ring and the baton: one word decides which thread drives.
  *
- * A bounded ring of commands, many producers, one consumer at a time. The consumer is whoever holds
- * the *baton*. Ring tail and baton share one 64-bit word, so that entering is a single
+ * A bounded ring of commands, many producers, one consumer at a time. The consumer is the thread
+ * that holds the *baton*. Ring tail and baton share one 64-bit word, so that entering is a single
  * compare-exchange whose outcome is either the baton or a cell of the ring:
  *
  *        63                                    4     3       2       1       0
  *       +---------------------------------------+-------+-------+-------+------+
  *       | tail: positions handed out so far     | WAIT  | SLEEP | OFFER | HELD |
  *       +---------------------------------------+-------+-------+-------+------+
- *        HELD   somebody drives, or is offered to
+ *        HELD   a thread drives, or the baton is offered
  *        OFFER  the holder has put the baton down with work left; the first to clear the bit has it
- *        SLEEP  the holder sleeps on its bell; who clears the bit owes it a ring
+ *        SLEEP  the holder sleeps at its bell; a thread that clears the bit owes it a ring
  *        WAIT   threads are parked, see waiters.h
  *
  * Invariant: HELD clear implies that every position handed out has been executed. The holder may
@@ -25,7 +25,7 @@
  * Pairings: ring_commit releases seq, ring_next acquires it (the command's bytes); ring_consume
  * releases seq, ring_enter acquires it (the cell may be written again); leaving releases state,
  * entering acquires it (whatever the last holder wrote); head is released after execution and
- * acquired by those who wait for it.
+ * acquired by threads that wait for it.
  */
 #ifndef TUG_ENGINE_RING_H
 #define TUG_ENGINE_RING_H
@@ -112,7 +112,7 @@ static inline enum tug_entry tug_ring_enter(struct tug_ring *ring, bool may_driv
             next |= TUG_BATON_HELD | TUG_BATON_OFFER;
             owes = true;
         }
-        /* acquire: who clears SLEEP reads where the holder sleeps */
+        /* acquire: a thread that clears SLEEP reads where the holder sleeps */
         if (atomic_compare_exchange_weak_explicit(&ring->state, &state, next, memory_order_acq_rel,
                                                   memory_order_relaxed)) {
             *ticket = (struct tug_ticket){cell, position, owes};

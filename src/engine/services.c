@@ -25,7 +25,7 @@ static bool is_dormant(const struct tug_engine *engine, const struct tug_service
     return service->state.with_jobs && engine->nactive == 0 && !service->state.was_busy;
 }
 
-/* What counts them tells threads that wait or poll that there is something to look after. */
+/* The two counts tell threads that wait or poll that there are services to poll. */
 void tug_services_with_jobs(const struct tug_engine *engine, bool jobs) {
     if (engine->nwith_jobs == 0)
         return;
@@ -43,7 +43,7 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
         moved |= service->poll(service, more_comes);
         update(engine, service);
     }
-    /* seq_cst: whatever callbacks wrote is seen by waiters who set WAIT and look once more; pairs
+    /* seq_cst: whatever callbacks wrote is seen by waiters that set WAIT and look once more; pairs
      * with tug_baton_await, whose WAIT the driver looks for after this */
     if (moved)
         atomic_thread_fence(memory_order_seq_cst);
@@ -51,8 +51,8 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
     return moved;
 }
 
-/* Something waits for a poll from outside: the offload thread is not to rely on this one, and is
- * woken, once a beat at most, as it may not be able to do much about it. */
+/* A packet can only be handled by a poll from outside the host. The offload thread must not rely on
+ * this thread, and is woken, once a beat at most, as it may not be able to do much about it. */
 static void leave_to_offload(struct tug_engine *engine) {
     const uint64_t now = tug_clock_ns();
     engine->left = true;
@@ -216,8 +216,9 @@ static void count_with_jobs(const struct tug_service *service, int change) {
         tug_services_with_jobs(engine, true);
 }
 
-/* It is polled once before that: who has been quicker may have sent what is taken only by a service
- * that has been polled, and is in the way of what comes for others by the same connection. */
+/* The service is polled once before that: a quicker peer may have sent a packet already, which only
+ * a service that has been polled takes, and which is in the way of packets for others on the same
+ * connection. */
 static void set_with_jobs(void *argument) {
     struct tug_service *service = argument;
     (void)tug_services_poll(&tug_engine, false);

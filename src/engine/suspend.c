@@ -9,7 +9,7 @@ _Atomic uint32_t tug_suspended_out;
 
 static struct tug_suspended *_Atomic pushed;
 static _Atomic uint32_t looks;
-static struct tug_suspended *list; /* of the one who looks */
+static struct tug_suspended *list; /* of the thread that looks */
 
 void tug_suspend_push(struct tug_suspended *wait) {
     atomic_fetch_add(&tug_suspended_out, 1); /* seq_cst, before the look behind this */
@@ -39,13 +39,13 @@ static void look_once(void) {
 
 void tug_suspend_look(void) {
     uint32_t seen = 1;
-    /* seq_cst: the one who looks sees with the count what was true, and pushed, before */
+    /* seq_cst: the thread that looks sees, with the count, what was true and pushed before */
     if (atomic_fetch_add(&looks, 1) != 0)
         return;
     do {
         seen = atomic_load(&looks);
         look_once();
-        /* releases the list to the next who looks */
+        /* releases the list to the next thread that looks */
     } while (!atomic_compare_exchange_strong(&looks, &seen, 0));
 }
 

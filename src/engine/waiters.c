@@ -1,4 +1,5 @@
-/* Slots: taken and left by waiters, looked at by whoever drives or has just stopped. */
+/* Slots: waiters take and leave them; the driver, or a thread that has just put the baton down,
+ * looks at them. */
 #include "engine/waiters.h"
 
 #include <sched.h>
@@ -45,8 +46,8 @@ void tug_waiters_leave(struct tug_waiters *waiters, struct tug_waiter_slot *slot
 /* Which slots have what they wait for. */
 static uint64_t look(struct tug_waiters *waiters) {
     uint64_t ready = 0;
-    /* seq_cst, before parked is read: who has cleared its bit before sees this count, or is not
-     * seen */
+    /* seq_cst, before parked is read: a thread that has cleared its bit before sees this count, or
+     * is not seen */
     atomic_fetch_add(&waiters->looking, 1);
     for (uint64_t left = atomic_load(&waiters->parked); left != 0; left &= left - 1) {
         struct tug_waiter_slot *slot = &waiters->slots[__builtin_ctzll(left)];
@@ -57,28 +58,29 @@ static uint64_t look(struct tug_waiters *waiters) {
     return ready;
 }
 
-/* Wakes those; the bit decides whether somebody else was faster. True if somebody was woken. */
-static bool ring(struct tug_waiters *waiters, uint64_t who) {
-    uint32_t asked = (uint32_t)__builtin_popcountll(who);
-    /* before the bits go: who finds its bit gone takes itself off this count */
+/* Wakes the threads of these slots; the bit decides whether another thread was faster. True if a
+ * thread was woken. */
+static bool ring(struct tug_waiters *waiters, uint64_t slots) {
+    uint32_t asked = (uint32_t)__builtin_popcountll(slots);
+    /* before the bits go: a thread that finds its bit gone takes itself off this count */
     atomic_fetch_add(&waiters->coming, asked);
-    who &= atomic_fetch_and(&waiters->parked, ~who);
-    uint32_t got = (uint32_t)__builtin_popcountll(who);
+    slots &= atomic_fetch_and(&waiters->parked, ~slots);
+    uint32_t got = (uint32_t)__builtin_popcountll(slots);
     if (got < asked)
         atomic_fetch_sub(&waiters->coming, asked - got);
-    for (uint64_t left = who; left != 0; left &= left - 1)
+    for (uint64_t left = slots; left != 0; left &= left - 1)
         tug_bell_ring(&waiters->slots[__builtin_ctzll(left)].bell, false);
     tug_stat_add(TUG_STAT_WAKES, got);
     if (got > 0)
         tug_trace_count(TUG_TRACE_WAITER_WAKES, got);
-    return who != 0;
+    return slots != 0;
 }
 
-/* The next of these after the one who was the last. */
-static uint64_t next_of(struct tug_waiters *waiters, uint64_t who) {
+/* The next of these slots after the last that was woken. */
+static uint64_t next_of(struct tug_waiters *waiters, uint64_t slots) {
     unsigned last = atomic_load_explicit(&waiters->last, memory_order_relaxed);
-    uint64_t behind = who & ~(UINT64_MAX >> (TUG_WAITER_SLOTS - 1 - last));
-    uint64_t from = behind != 0 ? behind : who;
+    uint64_t behind = slots & ~(UINT64_MAX >> (TUG_WAITER_SLOTS - 1 - last));
+    uint64_t from = behind != 0 ? behind : slots;
     atomic_store_explicit(&waiters->last, (unsigned)__builtin_ctzll(from), memory_order_relaxed);
     return from & -from;
 }
