@@ -62,21 +62,21 @@ static uint64_t calls_so_far(const struct tug_engine *engine) {
 }
 
 /* Polls as long as that has an effect and the program stays out of the host. Not a poll longer: the
- * process that is to send the next message may be waiting for this core. True: the last sleep was
- * for the host's lock, or the first poll had no effect. */
-static bool polls_in_vain(struct tug_engine *engine, struct tug_host_progress *progress) {
+ * process that is to send the next message may be waiting for this core. True if there was an
+ * effect; false also if a poll has slept for the host's lock. */
+static bool poll_on(struct tug_engine *engine, struct tug_host_progress *progress) {
     const long slept = times_slept();
     const uint64_t start = tug_clock_ns();
     bool had_effect = false;
     while (poll(engine, progress)) {
         if (!tug_host_only_services() && times_slept() != slept)
-            return true;
+            return false;
         had_effect = true;
         if (calls_so_far(engine) != progress->calls ||
             tug_lease_is(&engine->host, TUG_LEASE_FRESH) || tug_clock_ns() - start >= TUG_QUICK_NS)
             break;
     }
-    return !had_effect;
+    return had_effect;
 }
 
 /* Has the program called the host since the last beat, or is it inside? */
@@ -89,10 +89,10 @@ static bool is_called(const struct tug_engine *engine, struct tug_host_progress 
 }
 
 /* After an effect more is likely to follow for a while. */
-static int64_t next_pace(struct tug_host_progress *progress, bool in_vain) {
+static int64_t next_pace(struct tug_host_progress *progress, bool had_effect) {
     const uint64_t now = tug_clock_ns();
     const int64_t slower_ns = 2 * progress->pace_ns, slowest_ns = tug_sleep_slower(TUG_DOUBLINGS);
-    if (!in_vain)
+    if (had_effect)
         progress->quick_until = now + TUG_QUICK_NS;
     if (now < progress->quick_until)
         return TUG_GLANCE_NS;
@@ -101,8 +101,7 @@ static int64_t next_pace(struct tug_host_progress *progress, bool in_vain) {
     return slower_ns < slowest_ns ? slower_ns : slowest_ns;
 }
 
-void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress,
-                   const struct tug_observed *seen) {
+void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress, bool served) {
     const unsigned before = progress->called;
     progress->called = 0;
     if (!tug_engine_attended())
@@ -113,7 +112,7 @@ void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress
         progress->pace_ns = settling_ns + TUG_SETTLE_NS;
         return;
     }
-    if (tug_engine_wants_help() && seen->served) { /* such callers get the host on, too */
+    if (tug_engine_wants_help() && served) { /* such callers get the host on, too */
         progress->pace_ns = tug_sleep_slower(TUG_DOUBLINGS - 1);
         return;
     }
@@ -127,11 +126,11 @@ void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress
             return;
     }
     const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_HOST_POLL);
-    const bool in_vain = polls_in_vain(engine, progress);
-    tug_trace_end(TUG_TRACE_HOST_POLL, in_vain ? TUG_TRACE_BY_NOTHING : TUG_TRACE_BY_FOUND,
+    const bool had_effect = poll_on(engine, progress);
+    tug_trace_end(TUG_TRACE_HOST_POLL, had_effect ? TUG_TRACE_BY_FOUND : TUG_TRACE_BY_NOTHING,
                   begin_ns);
     if (progress->called == 0)
-        progress->pace_ns = next_pace(progress, in_vain);
+        progress->pace_ns = next_pace(progress, had_effect);
 }
 
 void tug_engine_keep_quiet(void) {

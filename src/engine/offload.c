@@ -123,8 +123,8 @@ static void observe(struct tug_engine *engine, struct beat *beat) {
 static bool take_or_ask(struct tug_engine *engine) {
     bool owes;
     while (!tug_baton_take(&engine->ring)) {
-        atomic_store(&engine->asked,
-                     true); /* seq_cst, before WAIT: a thread that finds WAIT sees this */
+        /* seq_cst, before WAIT: a thread that finds WAIT sees this */
+        atomic_store(&engine->asked, true);
         if (tug_baton_await(&engine->ring, &owes)) {
             if (owes)
                 tug_engine_ring_driver(engine);
@@ -161,7 +161,7 @@ static bool settle(struct tug_engine *engine, struct beat *beat, struct tug_prep
  * looks for a moment before it sleeps, unless callers look. */
 static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
     uint64_t patience_ns = tug_engine_attended() ? 2 * TUG_LINGER_NS : TUG_LINGER_NS;
-    if (tug_engine_hears(engine) || tug_lookout_useful(&engine->offload.lookout))
+    if (tug_lookout_useful(&engine->offload.lookout))
         patience_ns = 0;
     uint64_t until = tug_clock_ns() + patience_ns;
     beat->served |= beat->host.served;
@@ -201,7 +201,7 @@ static bool is_left_alone(struct tug_engine *engine, uint64_t now, uint64_t *loo
 
 /* What no round does: polls the host, and looks whether waits without a thread have ended. */
 static void do_each_beat(struct tug_engine *engine, struct beat *beat) {
-    tug_host_beat(engine, &beat->host, &beat->seen);
+    tug_host_beat(engine, &beat->host, beat->seen.served);
     tug_suspend_stir(true);
 }
 

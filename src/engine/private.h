@@ -268,9 +268,9 @@ struct tug_host_progress {
 /* Is the host polled for services alone? */
 bool tug_host_only_services(void);
 
-/* One beat of polling the host, if anything is attended; sets the pace. */
-void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress,
-                   const struct tug_observed *seen);
+/* One beat of polling the host, if anything is attended; sets the pace. served: callers poll the
+ * services. */
+void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress, bool served);
 
 int tug_offload_start(struct tug_engine *engine);
 /* Asks the thread to end and waits for it, at most patience_ns (< 0: as long as it takes). */
