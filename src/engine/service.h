@@ -104,6 +104,12 @@ void tug_engine_look(bool more_comes);
 /* The answer of the service's busy() may have changed. The engine itself asks after every round. */
 void tug_engine_service_changed(struct tug_service *service);
 
+/* The holder has started an operation of the service, which may be busy by that. */
+static inline void tug_engine_service_began(struct tug_service *service) {
+    if (!service->state.was_busy)
+        tug_engine_service_changed(service);
+}
+
 /* Call before a packet is sent through a descriptor at which the offload thread sleeps. The answer
  * then does not wake the offload thread while the holder has the baton: the thread would take the
  * core from the holder (36 us of the 280 that a put and a flush to a rank on the same core took).

@@ -31,8 +31,7 @@ static bool start_noted(struct tug_context *context, const struct tug_try *reque
                         const void *data) {
     if (!tug_try_post_in_hand(context, request, (unsigned char *)(uintptr_t)data, NULL))
         return false;
-    if (!context->service.state.was_busy)
-        tug_engine_service_changed(&context->service);
+    tug_engine_service_began(&context->service);
     return true;
 }
 

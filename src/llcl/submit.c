@@ -101,8 +101,7 @@ static void post(struct tug_context *context, struct tug_operation *operation) {
 static void execute_post(struct tug_command *command) {
     struct tug_context *context = command->payload.pointers[0];
     post(context, command->payload.pointers[1]);
-    if (!context->service.state.was_busy)
-        tug_engine_service_changed(&context->service);
+    tug_engine_service_began(&context->service);
 }
 
 static void execute_nothing(struct tug_command *command) {
@@ -176,8 +175,7 @@ bool tug_try_submit(struct tug_context *context, const struct tug_try *request,
                 after_post(context);
             else
                 make_room(context);
-            if (!context->service.state.was_busy)
-                tug_engine_service_changed(&context->service);
+            tug_engine_service_began(&context->service);
         }
         tug_engine_leave();
         return room;
@@ -230,8 +228,7 @@ static void post_pair(struct tug_context *context, struct tug_operation *write,
 static void execute_pair(struct tug_command *command) {
     struct tug_context *context = command->payload.pointers[0];
     post_pair(context, command->payload.pointers[1], command->payload.pointers[2]);
-    if (!context->service.state.was_busy)
-        tug_engine_service_changed(&context->service);
+    tug_engine_service_began(&context->service);
 }
 
 /* The one tag that was taken for a pair goes back. */
@@ -282,8 +279,7 @@ bool tug_try_submit_pair(struct tug_context *context, const struct tug_try *writ
             tug_tags_give(&context->fabric.tags, tags[0]);
         make_room(context);
     }
-    if (!context->service.state.was_busy)
-        tug_engine_service_changed(&context->service);
+    tug_engine_service_began(&context->service);
     if (!in_job)
         tug_engine_leave();
     return room;
