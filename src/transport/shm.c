@@ -17,18 +17,16 @@
  * Who puts something into an inbox rings the bell in its owner's page (node/page.h). Who finds it
  * full is rung for by the owner when there is room: processes outnumber its slots.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/copy.h"
-#include "base/table.h"
-#include "engine/engine.h"
 #include "host/agreement.h"
 #include "node/inbox.h"
 #include "node/segment.h"
 #include "node/words.h"
+#include "transport/endpoint.h"
 #include "transport/lone.h"
 #include "transport/packets/wire.h"
 
@@ -36,15 +34,12 @@
 #define SLOTS_A_POLL 64
 #define LONG_PIECE (128u << 10)
 
-/* Who takes from an inbox of this process, for all of its views. Holder only, but for `users`. */
+/* The endpoint of an inbox of this process. Holder only. */
 struct reader {
+    struct tug_endpoint base; /* the first member */
     struct tug_inbox *inbox;
-    struct tug_table views; /* by their contexts' ids */
-    struct view *last;      /* the view last handed something; NULL: it has been closed */
-    unsigned users;         /* views, entered or not */
-    struct reader *next;
-    bool others; /* something has been handed to others than the view that is polled */
-    bool stuck;  /* the first slot could not be handed up, for want of memory */
+    struct view *last; /* the view last handed something; NULL: it has left */
+    bool stuck;        /* the first slot could not be handed up, for want of memory */
     struct tug_lone lone;
     uint64_t packet[TUG_INBOX_PACKET_BYTES / 8];
 };
@@ -57,16 +52,11 @@ struct trail {
 struct view {
     struct tug_wire wire;
     struct tug_words *words;
-    struct reader *reader; /* NULL: not entered */
-    bool served;           /* it has been polled: packets may be handed up */
-    bool came;             /* something has, by another's poll, since it was polled */
+    struct reader *reader;
     uint32_t trailing;     /* trails of which something is left */
     uint32_t next;         /* the rank that is next asked whether it waits for room */
     struct trail trails[]; /* by node rank */
 };
-
-static struct reader *readers;
-static pthread_mutex_t readers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- sending ---- */
 
@@ -136,7 +126,7 @@ static struct view *view_of(struct reader *reader, const struct tug_slot *slot, 
         return NULL;
     const uint64_t id = bytes > 0 ? header->context : label->context;
     if (reader->last == NULL || reader->last->wire.fabric->id != id)
-        reader->last = tug_table_find(&reader->views, id);
+        reader->last = tug_endpoint_find(&reader->base, id);
     return reader->last;
 }
 
@@ -241,7 +231,7 @@ static bool take(struct reader *reader, const struct view *polled, bool *packet)
     else if (bytes > TUG_INBOX_PACKET_BYTES)
         bytes = TUG_INBOX_PACKET_BYTES; /* its header will not agree */
     struct view *view = view_of(reader, slot, bytes);
-    if (view != NULL && (!view->served || (polled->wire.inside && !view->wire.internal)))
+    if (view != NULL && (!view->wire.ready || (polled->wire.inside && !view->wire.internal)))
         return false;
     *packet = bytes > 0;
     if (view == NULL) {
@@ -253,8 +243,8 @@ static bool take(struct reader *reader, const struct view *polled, bool *packet)
         tug_inbox_pass(reader->inbox);
         return true;
     }
-    view->came = view != polled;
-    reader->others |= view->came;
+    if (view != polled)
+        tug_endpoint_note(&view->wire);
     reader->stuck = !hand_up(reader, view, slot, bytes);
     return !reader->stuck;
 }
@@ -265,9 +255,7 @@ struct payment {
     bool complete;
 };
 
-static void pay(void *value, void *d) {
-    struct view *view = value;
-    struct payment *payment = d;
+static void pay(struct view *view, struct payment *payment) {
     const struct tug_fabric *fabric = view->wire.fabric;
     uint32_t left = payment->most;
     for (uint32_t i = 0; i < fabric->node_size; i++) {
@@ -286,25 +274,19 @@ static void pay(void *value, void *d) {
  * when it is empty, as nothing else brings the owner back to it. */
 static void tell_of_room(struct reader *reader) {
     struct payment payment = {tug_inbox_has(reader->inbox) ? 1 : UINT32_MAX, true};
-    tug_table_each(&reader->views, pay, &payment);
+    for (struct tug_wire *wire = reader->base.first; wire != NULL; wire = wire->next)
+        pay((struct view *)wire, &payment);
     if (!payment.complete)
         tug_inbox_still_owes(reader->inbox);
-}
-
-static void serve_other(void *value, void *d) {
-    const struct view *view = value;
-    (void)d;
-    if (view->came)
-        view->wire.fabric->served(view->wire.fabric);
 }
 
 static bool shm_poll(void *state) {
     struct view *view = state;
     struct reader *reader = view->reader;
     unsigned packets = 0, slots = 0;
-    bool moved = view->came, packet;
-    view->came = false;
-    view->served = true;
+    bool moved = view->wire.came, packet;
+    view->wire.came = false;
+    view->wire.ready = true;
     while (packets < PACKETS_A_POLL && slots < SLOTS_A_POLL && take(reader, view, &packet)) {
         packets += packet;
         slots++;
@@ -315,10 +297,8 @@ static bool shm_poll(void *state) {
     if (__builtin_expect(tug_inbox_owes(reader->inbox), 0))
         tell_of_room(reader);
     moved |= tug_lone_collect(view->wire.fabric);
-    if (__builtin_expect(reader->others, 0)) {
-        reader->others = false;
-        tug_table_each(&reader->views, serve_other, NULL);
-    }
+    if (__builtin_expect(reader->base.came, 0))
+        tug_endpoint_serve_others(&reader->base, &view->wire);
     return moved;
 }
 
@@ -329,86 +309,37 @@ static bool shm_arm(void *state) {
 
 /* ---- opening and closing ---- */
 
-/* With the lock. NULL: no memory. */
-static struct reader *reader_of(struct tug_inbox *inbox, struct tug_tray *tray) {
-    struct reader *reader = readers;
-    while (reader != NULL && reader->inbox != inbox)
-        reader = reader->next;
+static void leave(struct tug_wire *wire) {
+    ((struct view *)wire)->reader->last = NULL;
+    wire->fabric->lone = NULL;
+}
+
+static void close_wire(struct tug_wire *wire) {
+    tug_words_give(wire->fabric->team, ((struct view *)wire)->words);
+    wire->fabric->bell = NULL;
+}
+
+static void close_reader(struct tug_endpoint *base) {
+    tug_endpoint_fini(base);
+    free(base);
+}
+
+static const struct tug_endpoint_kind kind = {
+    .leave = leave, .close_wire = close_wire, .close = close_reader};
+
+/* That of this process's inbox in the team. NULL: no memory. */
+static struct tug_endpoint *find_reader(struct tug_endpoint *first, void *d) {
+    const struct tug_neighbour *own = d;
+    struct reader *reader = (struct reader *)first;
+    while (reader != NULL && reader->inbox != own->inbox)
+        reader = (struct reader *)reader->base.next;
     if (reader == NULL && (reader = calloc(1, sizeof(*reader))) != NULL) {
-        reader->inbox = inbox;
-        reader->lone.tray = tray;
-        reader->lone.inbox = inbox;
-        reader->next = readers;
-        readers = reader;
+        tug_endpoint_init(&reader->base, &kind);
+        reader->inbox = own->inbox;
+        reader->lone.tray = own->tray;
+        reader->lone.inbox = own->inbox;
     }
-    return reader;
-}
-
-/* With the lock. */
-static void release(struct reader *reader) {
-    struct reader **at = &readers;
-    if (--reader->users > 0)
-        return;
-    while (*at != reader)
-        at = &(*at)->next;
-    *at = reader->next;
-    tug_table_fini(&reader->views);
-    free(reader);
-}
-
-static void enter(void *argument) {
-    struct view *view = argument;
-    struct tug_table *views = &view->reader->views;
-    const uint64_t id = view->wire.fabric->id;
-    if (tug_table_find(views, id) != NULL || !tug_table_add(views, id, view))
-        view->reader = NULL;
-}
-
-/* False: no memory. */
-static bool enter_reader(struct view *view) {
-    const struct tug_team *team = view->wire.fabric->team;
-    pthread_mutex_lock(&readers_lock);
-    const struct tug_neighbour *own = team->neighbours[team->node_rank];
-    struct reader *reader = reader_of(own->inbox, own->tray);
-    if (reader != NULL) {
-        reader->users++;
-        view->reader = reader;
-        tug_engine_call(enter, view);
-        if (view->reader == NULL)
-            release(reader);
-    }
-    pthread_mutex_unlock(&readers_lock);
-    return view->reader != NULL;
-}
-
-static void take_out(void *argument) {
-    struct view *view = argument;
-    tug_table_remove(&view->reader->views, view->wire.fabric->id);
-    view->reader->last = NULL;
-}
-
-/* What is in the inbox, and is for it, is nobody's then. */
-static void shm_leave(struct tug_wire *wire) {
-    struct view *view = (struct view *)wire;
-    if (view->reader == NULL)
-        return;
-    view->wire.fabric->lone = NULL;
-    pthread_mutex_lock(&readers_lock);
-    tug_engine_call(take_out, view);
-    release(view->reader);
-    view->reader = NULL;
-    pthread_mutex_unlock(&readers_lock);
-}
-
-static void shm_close(void *state) {
-    struct view *view = state;
-    struct tug_fabric *fabric = view->wire.fabric;
-    shm_leave(&view->wire);
-    if (view->words != NULL)
-        tug_words_give(fabric->team, view->words);
-    fabric->bell = NULL;
-    tug_pool_fini(&view->wire.pool);
-    free(view);
+    return (struct tug_endpoint *)reader;
 }
 
 static bool shm_reaches(void *state, uint32_t peer) {
@@ -420,22 +351,36 @@ static size_t view_bytes(uint32_t node_size) {
     return sizeof(struct view) + node_size * sizeof(struct trail);
 }
 
-static int shm_open(struct tug_fabric *fabric, void **state, char *reason) {
+/* NULL: no memory. */
+static struct view *open_view(struct tug_fabric *fabric) {
+    static struct tug_endpoint *home;
     struct tug_team *team = fabric->team;
     struct view *view = calloc(1, view_bytes(fabric->node_size));
-    if (view != NULL) {
-        view->wire = (struct tug_wire){.row = &tug_transport_shm, .fabric = fabric};
-        view->wire.pool.bytes = TUG_INBOX_PACKET_BYTES;
-    }
     struct tug_words *words = tug_words_take(team);
-    if (view != NULL)
-        view->words = words;
-    else if (words != NULL)
-        tug_words_give(team, words);
+    struct tug_endpoint *endpoint =
+        tug_endpoint_share(&home, find_reader, team->neighbours[team->node_rank]);
+    if (view == NULL || words == NULL || endpoint == NULL) {
+        if (words != NULL)
+            tug_words_give(team, words);
+        if (endpoint != NULL)
+            tug_endpoint_release(endpoint);
+        free(view);
+        return NULL;
+    }
+    tug_endpoint_add(endpoint, &view->wire, &tug_transport_shm, fabric, TUG_INBOX_PACKET_BYTES);
+    tug_endpoint_release(endpoint);
+    view->reader = (struct reader *)endpoint;
+    view->words = words;
+    return view;
+}
+
+static int shm_open(struct tug_fabric *fabric, void **state, char *reason) {
+    struct tug_team *team = fabric->team;
+    struct view *view = open_view(fabric);
     /* nobody sends before all have entered */
-    if (!tug_all_agree(fabric->comm, view != NULL && words != NULL && enter_reader(view))) {
+    if (!tug_all_agree(fabric->comm, view != NULL && tug_endpoint_call_enter(&view->wire))) {
         if (view != NULL)
-            shm_close(view);
+            tug_endpoint_close_wire(view);
         snprintf(reason, 256, "no memory, perhaps none that is shared");
         return TUG_ERR_UNSUPPORTED; /* packets can go by the rows behind */
     }
@@ -454,7 +399,7 @@ const struct tug_transport tug_transport_shm = {
     .help = "packets through inboxes in memory shared by the node",
     .missing = tug_shm_missing,
     .open = shm_open,
-    .close = shm_close,
+    .close = tug_endpoint_close_wire,
     .reaches = shm_reaches,
     .poll = shm_poll,
     .arm = shm_arm,
@@ -463,8 +408,7 @@ const struct tug_transport tug_transport_shm = {
     .told = shm_told,
     .tells_of_room = shm_tells_of_room,
     .longs = {TUG_SHM_LONG_LEAST, TUG_SHM_LONG_LEAST, LONG_PIECE, LONG_PIECE, 32},
-    .inside = true,
-    .leave = shm_leave};
+    .inside = true};
 
 size_t tug_wire_shm_footprint(uint32_t node_size) {
     return view_bytes(node_size) + sizeof(struct tug_words) +

@@ -185,17 +185,10 @@ struct tug_transport {
      * after this: is it woken when more can be sent to the peer, to whom the last send has found no
      * room? NULL: no. */
     bool (*tells_of_room)(struct tug_wire *wire, uint32_t peer);
-    /* The descriptor that is readable while something has come, or there is room again for what
-     * waits; -1 with watch: the fabric's bell is rung then instead, each time after arm(). NULL:
-     * news ring without, or not at all. */
-    int (*descriptor)(struct tug_wire *wire, bool watch);
     /* Begins to find out whether packets can go to the peer this way: 0, and wire->settled then
      * tells; 1: they can; TUG_ERR_NO_MEMORY: it has not begun. NULL: to everybody that it reaches.
      */
     int (*meet)(struct tug_wire *wire, uint32_t peer);
-    /* Nothing is handed up or told any more, of a row of which others' polls may bring packets; any
-     * thread of the program. NULL: only its own do. */
-    void (*leave)(struct tug_wire *wire);
 };
 
 /* The rows. They are declared here so that the table needs none of their headers, which all include

@@ -10,12 +10,12 @@ static inline struct tug_wire *tcp_wire_make(struct tug_fabric *fabric,
                                              struct tug_tcp_address *mine) {
     struct tug_tcp_endpoint *endpoint = tug_tcp_endpoint_make(mine, fabric->ways & TUG_WAY_MPI);
     struct tug_tcp_view *view = endpoint != NULL ? tug_tcp_view_make(endpoint, fabric) : NULL;
-    if (view != NULL && tug_tcp_view_enter(view))
+    if (view != NULL && tug_endpoint_enter(&view->wire))
         return &view->wire;
     if (view != NULL)
         tug_transport_tcp.close(view);
     else if (endpoint != NULL)
-        tug_tcp_endpoint_close(&endpoint->turns);
+        tug_tcp_endpoint_close(&endpoint->base);
     return NULL;
 }
 

@@ -199,7 +199,7 @@ static void a_set_at_the_set(void **state) {
     int pipes[2];
     (void)state;
     exchange(0, 1);
-    const int set = epoll_create1(0), number = endpoint_of(0)->set;
+    const int set = epoll_create1(0), number = endpoint_of(0)->base.descriptor;
     assert_int_equal(pipe(pipes), 0);
     assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, pipes[0], &event), 0);
     assert_int_equal(write(pipes[1], "x", 1), 1);
@@ -218,8 +218,8 @@ static void files_at_all_numbers(void **state) {
     exchange(0, 1);
     struct tug_tcp_endpoint *tcp = endpoint_of(0);
     struct tug_wire *wire = processes[0].wire;
-    assert_int_equal(wire->row->descriptor(wire, true), -1);
-    numbers[n++] = tcp->set;
+    assert_int_equal(tug_endpoint_descriptor(wire, true), -1);
+    numbers[n++] = tcp->base.descriptor;
     numbers[n++] = tcp->listener.number;
     numbers[n++] = tug_watcher.set;
     numbers[n++] = tug_watcher.stop.number;
@@ -240,7 +240,7 @@ static void start_watcher(uint32_t rank) {
     struct tug_wire *wire = processes[rank].wire;
     tug_stats_on = true;
     atomic_store(&tug_stat_values[TUG_STAT_UNWATCHED], 0);
-    assert_int_equal(wire->row->descriptor(wire, true), -1);
+    assert_int_equal(tug_endpoint_descriptor(wire, true), -1);
     assert_true(wire->row->arm(wire));
 }
 
@@ -308,7 +308,7 @@ static void a_copy_of_a_link(void **state) {
     assert_int_equal(send(stranger, "garbage", 7, 0), 7);
     CHECK_SOON((poll_all(), endpoint_of(0)->strangers == 0));
     (void)send(stranger, "garbage", 7, MSG_NOSIGNAL);
-    assert_int_equal(epoll_wait(endpoint_of(0)->set, &event, 1, 0), 0);
+    assert_int_equal(epoll_wait(endpoint_of(0)->base.descriptor, &event, 1, 0), 0);
     CHECK_SOON(recv(stranger, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
     close(copy);
     close(stranger);

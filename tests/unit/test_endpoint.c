@@ -133,7 +133,7 @@ static void open_at(uint32_t process, unsigned which) {
     context->wire->sent = sent;
     context->wire->settled = settled;
     context->wire->ended = ended;
-    assert_true(tug_tcp_view_enter(view));
+    assert_true(tug_endpoint_enter(&view->wire));
 }
 
 static void open_all(unsigned which) {
@@ -145,7 +145,7 @@ static void close_at(uint32_t process, unsigned which) {
     struct context *context = at(process, which);
     if (context->wire == NULL)
         return;
-    context->wire->row->leave(context->wire);
+    tug_endpoint_leave(context->wire);
     context->wire->row->close(context->wire);
     context->wire = NULL;
     for (unsigned i = 0; i < CONTEXTS; i++)
@@ -390,13 +390,13 @@ static void one_look_does_for_all(void **state) {
     for (unsigned which = 1; which < CONTEXTS; which++)
         open_at(0, which);
     poll_one(0);
-    const uint64_t before = processes[0].endpoint->turns.polls;
+    const uint64_t before = processes[0].endpoint->base.polls;
     for (int i = 0; i < 10; i++)
         poll_one(0);
-    assert_int_equal(processes[0].endpoint->turns.polls, before + 10);
+    assert_int_equal(processes[0].endpoint->base.polls, before + 10);
     for (int i = 0; i < 10; i++) /* one alone, as when it is about to end */
         (void)at(0, 1)->wire->row->poll(at(0, 1)->wire);
-    assert_true(processes[0].endpoint->turns.polls >= before + 19);
+    assert_true(processes[0].endpoint->base.polls >= before + 19);
 }
 
 /* ---- connections beside a link ---- */

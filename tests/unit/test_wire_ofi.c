@@ -120,7 +120,7 @@ static int begin_with(bool reads) {
     }
     for (uint32_t i = 0; i < 2; i++) {
         memcpy(sides[i].view->told, addresses, sizeof(addresses));
-        assert_true(tug_ofi_view_enter(sides[i].view));
+        assert_true(tug_endpoint_enter(&sides[i].view->wire));
     }
     return 0;
 }
@@ -170,8 +170,8 @@ static void send_buffer(struct side *side, struct tug_buffer *buffer) {
     const uint64_t start = tug_clock_ns();
     while (!side->view->wire.row->send(&side->view->wire, 1 - side->fabric.rank, buffer)) {
         assert_true(tug_clock_ns() - start < PATIENCE_NS);
-        (void)tug_ofi_poll(sides[0].view->endpoint);
-        (void)tug_ofi_poll(sides[1].view->endpoint);
+        (void)tug_endpoint_look(sides[0].view->wire.endpoint);
+        (void)tug_endpoint_look(sides[1].view->wire.endpoint);
     }
 }
 
@@ -230,8 +230,8 @@ static void greetings(void **state) {
     while (!sides[1].view->heard) {
         assert_true(tug_clock_ns() - start < PATIENCE_NS);
         greeted = greeted || tug_ofi_greet(sides[0].view, 1);
-        (void)tug_ofi_poll(sides[0].view->endpoint);
-        (void)tug_ofi_poll(sides[1].view->endpoint);
+        (void)tug_endpoint_look(sides[0].view->wire.endpoint);
+        (void)tug_endpoint_look(sides[1].view->wire.endpoint);
     }
     assert_false(sides[0].view->heard);
 }
@@ -349,7 +349,7 @@ static void abandoned(void **state) {
     while (sides[0].view->wire.pool.nout > 0) {
         assert_true(tug_clock_ns() - start < PATIENCE_NS);
         for (uint32_t i = 0; i < 2; i++)
-            (void)tug_ofi_poll(sides[i].view->endpoint);
+            (void)tug_endpoint_look(sides[i].view->wire.endpoint);
     }
     assert_int_equal(sides[0].sent, 0);
 }
@@ -371,21 +371,21 @@ static void news_wake(void **state) {
     (void)state;
     send_one(&sides[0], 0, CONTEXT);
     until_received(0, 1);
-    if (endpoint->descriptor < 0) {
-        assert_false(tug_ofi_arm(endpoint));
+    if (endpoint->base.descriptor < 0) {
+        assert_false(tug_ofi_arm(sides[1].view));
         return;
     }
     const uint64_t start = tug_clock_ns();
     do {
         assert_true(tug_clock_ns() - start < PATIENCE_NS);
-        (void)tug_ofi_poll(endpoint);
-    } while (!tug_ofi_arm(endpoint));
-    assert_true(tug_ofi_arm(endpoint)); /* once more, for another context */
+        (void)tug_endpoint_look(&endpoint->base);
+    } while (!tug_ofi_arm(sides[1].view));
+    assert_true(tug_ofi_arm(sides[1].view)); /* once more, for another context */
     send_one(&sides[0], 1, CONTEXT);
-    struct pollfd news = {.fd = endpoint->descriptor, .events = POLLIN};
+    struct pollfd news = {.fd = endpoint->base.descriptor, .events = POLLIN};
     while (poll(&news, 1, 1) == 0) {
         assert_true(tug_clock_ns() - start < PATIENCE_NS);
-        (void)tug_ofi_poll(sides[0].view->endpoint);
+        (void)tug_endpoint_look(sides[0].view->wire.endpoint);
     }
     until_received(0, 2);
 }
@@ -401,10 +401,10 @@ static void not_taken(void **state) {
     const uint64_t start = tug_clock_ns();
     while (refusals > UINT32_MAX - 2) {
         assert_true(tug_clock_ns() - start < PATIENCE_NS);
-        (void)tug_ofi_poll(sides[0].view->endpoint);
-        (void)tug_ofi_poll(sides[1].view->endpoint);
+        (void)tug_endpoint_look(sides[0].view->wire.endpoint);
+        (void)tug_endpoint_look(sides[1].view->wire.endpoint);
     }
-    assert_false(tug_ofi_arm(sides[1].view->endpoint));
+    assert_false(tug_ofi_arm(sides[1].view));
     refusals = 3;
     until_received(0, 4);
     assert_int_equal(refusals, 0);
@@ -480,8 +480,8 @@ static int execute(struct tug_operation *operation) {
     while (ends == before) {
         assert_true(tug_transport_ofi.busy(sides[0].view));
         assert_true(tug_clock_ns() - start < PATIENCE_NS);
-        (void)tug_ofi_poll(sides[0].view->endpoint);
-        (void)tug_ofi_poll(sides[1].view->endpoint);
+        (void)tug_endpoint_look(sides[0].view->wire.endpoint);
+        (void)tug_endpoint_look(sides[1].view->wire.endpoint);
     }
     assert_false(tug_transport_ofi.busy(sides[0].view));
     assert_int_equal(sides[0].fabric.out, 0);
@@ -595,17 +595,17 @@ static void no_room(void **state) {
     for (size_t i = 0; i < 3; i++)
         tug_transport_ofi.post(sides[0].view, operation_of(TUG_OPERATION_WRITE, 16 * i,
                                                            sides[0].sent_from + 512 * i, 16));
-    (void)tug_ofi_poll(endpoint);
+    (void)tug_endpoint_look(&endpoint->base);
     assert_int_equal(ends, 0);
     assert_true(times_full >= 2);
-    assert_false(tug_ofi_arm(endpoint));
+    assert_false(tug_ofi_arm(sides[0].view));
     endpoint->ep->rma = theirs;
     tug_transport_ofi.post(sides[0].view, operation_of(TUG_OPERATION_READ, 0, sides[0].read_to, 8));
     const uint64_t start = tug_clock_ns();
     while (ends < 4) {
         assert_true(tug_clock_ns() - start < PATIENCE_NS);
-        (void)tug_ofi_poll(sides[0].view->endpoint);
-        (void)tug_ofi_poll(sides[1].view->endpoint);
+        (void)tug_endpoint_look(sides[0].view->wire.endpoint);
+        (void)tug_endpoint_look(sides[1].view->wire.endpoint);
     }
     for (size_t i = 0; i < 3; i++)
         assert_memory_equal(sides[1].sent_from + 16 * i, sides[0].sent_from + 512 * i, 16);

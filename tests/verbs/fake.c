@@ -13,7 +13,7 @@ bool fake_hold, fake_mute, fake_carries;
 unsigned fake_rails, fake_queued, fake_counted;
 struct fake *fake_acting;
 
-static struct tug_turns *homes[FAKE_PROCESSES][TUG_RKEYS]; /* where its endpoints are found */
+static struct tug_endpoint *homes[FAKE_PROCESSES][TUG_RKEYS]; /* where its endpoints are found */
 
 struct message {
     struct message *next;

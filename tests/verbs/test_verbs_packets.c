@@ -20,7 +20,7 @@
 #define CALLEE 3
 
 static struct tug_bell bells[2];
-static struct tug_turns *homes[2][TUG_RKEYS]; /* each process's own */
+static struct tug_endpoint *homes[2][TUG_RKEYS]; /* each process's own */
 static struct tug_ibv real;
 
 static void *make_none(struct tug_fabric *fabric) {

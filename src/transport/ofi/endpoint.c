@@ -80,11 +80,11 @@ static void tell_ended_to(struct tug_ofi_view *view, uint32_t rank) {
 
 /* Nothing goes there any more: all contexts are told. */
 static void tell_ended(struct tug_ofi_endpoint *endpoint, fi_addr_t peer) {
-    for (struct tug_turn *turn = endpoint->turns.first; turn != NULL; turn = turn->next) {
-        struct tug_ofi_view *view = (struct tug_ofi_view *)turn->wire;
-        if (!turn->ready)
+    for (struct tug_wire *wire = endpoint->base.first; wire != NULL; wire = wire->next) {
+        struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
+        if (!wire->ready)
             continue;
-        tug_turns_note(&endpoint->turns, turn);
+        tug_endpoint_note(wire);
         for (uint32_t rank = 0; rank < view->wire.fabric->nranks; rank++)
             if (view->addresses[rank] == peer)
                 tell_ended_to(view, rank);
@@ -265,7 +265,7 @@ static void drop(struct tug_ofi_queue *queue) {
 
 static void be_told(struct tug_ofi_endpoint *endpoint, const struct note *note) {
     struct tug_ofi_send *send = &endpoint->sends[note->id % TUG_OFI_SENDS];
-    struct tug_ofi_view *view = tug_table_find(&endpoint->turns.wires, note->id);
+    struct tug_ofi_view *view = tug_endpoint_find(&endpoint->base, note->id);
     if (view != NULL && note->magic == GREETING)
         view->heard = true;
     if (note->magic != READ || !send->out || send->region == NULL || send->where.id != note->id)
@@ -273,7 +273,7 @@ static void be_told(struct tug_ofi_endpoint *endpoint, const struct note *note) 
     hide(endpoint, send);
     view = send->view;
     if (view != NULL) {
-        tug_turns_note(&endpoint->turns, &view->turn);
+        tug_endpoint_note(&view->wire);
         view->wire.sent(view->wire.receiver, send->peer, send->buffer);
     }
     if (send->gone)
@@ -290,10 +290,10 @@ static bool hand_up(struct tug_ofi_endpoint *endpoint, const void *memory, size_
         be_told(endpoint, memory);
     if (bytes < sizeof(*header))
         return true;
-    struct tug_ofi_view *view = tug_table_find(&endpoint->turns.wires, header->context);
+    struct tug_ofi_view *view = tug_endpoint_find(&endpoint->base, header->context);
     if (view == NULL)
         return true;
-    if (!view->turn.ready)
+    if (!view->wire.ready)
         return hold(&view->held, memory, bytes);
     struct tug_ofi_read *read = find_read(view, header->source);
     if (read != NULL)
@@ -314,7 +314,7 @@ static bool hand_up(struct tug_ofi_endpoint *endpoint, const void *memory, size_
         read->next = view->reads;
         view->reads = read;
     }
-    tug_turns_note(&endpoint->turns, &view->turn);
+    tug_endpoint_note(&view->wire);
     if (!view->wire.receive(view->wire.receiver, &view->wire, memory, bytes)) {
         if (read != NULL)
             unlink_read(read);
@@ -352,15 +352,14 @@ static void hand_up_views(struct tug_ofi_view *view) {
     hand_up_held(view, held);
 }
 
-void tug_ofi_become_ready(struct tug_ofi_view *view) {
-    view->turn.ready = true;
-    hand_up_views(view);
+static void become_ready(struct tug_wire *wire) {
+    hand_up_views((struct tug_ofi_view *)wire);
 }
 
 /* Is there memory now for what could not be taken? */
 static void hand_up_stuck(struct tug_ofi_endpoint *endpoint) {
-    for (struct tug_turn *turn = endpoint->turns.first; turn != NULL; turn = turn->next) {
-        struct tug_ofi_view *view = (struct tug_ofi_view *)turn->wire;
+    for (struct tug_wire *wire = endpoint->base.first; wire != NULL; wire = wire->next) {
+        struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
         if (view->stuck)
             hand_up_views(view);
     }
@@ -394,7 +393,7 @@ static void unlink_read(struct tug_ofi_read *read) {
 static void end_read(struct tug_ofi_read *read, bool whole) {
     struct tug_ofi_view *view = read->view;
     unlink_read(read);
-    tug_turns_note(&view->endpoint->turns, &view->turn);
+    tug_endpoint_note(&view->wire);
     view->wire.arrived(view->wire.receiver, read->source, whole);
     if (whole)
         hand_up_held(view, read->held);
@@ -452,16 +451,18 @@ static void take_read(struct tug_ofi_read *read, int error) {
 
 /* One that waits may have ended when the next is looked for. */
 static void wake_reads(struct tug_ofi_endpoint *endpoint) {
-    for (struct tug_turn *turn = endpoint->turns.first; turn != NULL; turn = turn->next)
-        for (struct tug_ofi_read *read = ((struct tug_ofi_view *)turn->wire)->reads, *next;
-             read != NULL; read = next) {
+    for (struct tug_wire *wire = endpoint->base.first; wire != NULL; wire = wire->next)
+        for (struct tug_ofi_read *read = ((struct tug_ofi_view *)wire)->reads, *next; read != NULL;
+             read = next) {
             next = read->next;
             if (read->waits)
                 go_on_reading(read);
         }
 }
 
-void tug_ofi_forget(struct tug_ofi_view *view) {
+/* What the view has sent, and has not gone, is nobody's, nor what it was to read. */
+static void leave(struct tug_wire *wire) {
+    struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
     tug_ofi_forget_jobs(view);
     for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {
         struct tug_ofi_send *send = &view->endpoint->sends[i];
@@ -528,7 +529,8 @@ static bool end_failed(struct tug_ofi_endpoint *endpoint) {
     return any;
 }
 
-bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint) {
+static bool poll_queue(struct tug_endpoint *base) {
+    struct tug_ofi_endpoint *endpoint = (struct tug_ofi_endpoint *)base;
     struct fi_cq_msg_entry entries[ENTRIES];
     const ssize_t n = fi_cq_read(endpoint->cq, entries, ENTRIES);
     for (ssize_t i = 0; i < n; i++)
@@ -546,33 +548,49 @@ bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint) {
     moved |= take_receives(endpoint);
     if (endpoint->waiting > 0)
         wake_reads(endpoint);
-    endpoint->turns.polls++;
     return moved;
 }
 
 /* Contexts are armed one after the other, and polled after that: once is enough. */
-bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint) {
+bool tug_ofi_arm(void *state) {
+    struct tug_ofi_endpoint *endpoint = ((struct tug_ofi_view *)state)->endpoint;
     struct fid *queue = &endpoint->cq->fid;
-    if (endpoint->armed == endpoint->turns.polls + 1)
+    if (endpoint->armed == endpoint->base.polls + 1)
         return true;
-    if (endpoint->descriptor < 0 || endpoint->failed != NULL || endpoint->waiting > 0 ||
+    if (endpoint->base.descriptor < 0 || endpoint->failed != NULL || endpoint->waiting > 0 ||
         endpoint->unsent != NULL || endpoint->posted < endpoint->taken + TUG_OFI_RECEIVES ||
         endpoint->nstuck > 0 || endpoint->receives[endpoint->taken % TUG_OFI_RECEIVES].done ||
         fi_trywait(endpoint->fabric, &queue, 1) != 0)
         return false;
-    if (!tug_turns_arm(&endpoint->turns))
+    if (!tug_endpoint_arm(&endpoint->base))
         return false;
-    endpoint->armed = endpoint->turns.polls + 1;
+    endpoint->armed = endpoint->base.polls + 1;
     return true;
 }
 
 /* ---- opening and closing ---- */
 
-static void close_endpoint(struct tug_turns *turns) {
-    struct tug_ofi_endpoint *endpoint = (struct tug_ofi_endpoint *)turns;
-    tug_turns_fini(&endpoint->turns);
+static bool enter(struct tug_wire *wire) {
+    struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
+    for (uint32_t rank = 0; rank < wire->fabric->nranks; rank++) {
+        view->addresses[rank] = tug_ofi_find(view->endpoint, &view->told[rank]);
+        if (view->addresses[rank] == FI_ADDR_NOTAVAIL)
+            return false;
+    }
+    return true;
+}
+
+static void close_wire(struct tug_wire *wire) {
+    struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
+    free(view->addresses);
+    free(view->told);
+}
+
+static void close_endpoint(struct tug_endpoint *base) {
+    struct tug_ofi_endpoint *endpoint = (struct tug_ofi_endpoint *)base;
+    tug_endpoint_fini(base);
     if (endpoint->claimed)
-        tug_sockets_disclaim(endpoint->descriptor);
+        tug_sockets_disclaim(endpoint->base.descriptor);
 #define CLOSE(member)                                                                              \
     if (endpoint->member != NULL)                                                                  \
     tug_ofi_close_object(&endpoint->member->fid)
@@ -600,9 +618,10 @@ static bool open_queue(struct tug_ofi_endpoint *endpoint) {
                                     .format = FI_CQ_FORMAT_MSG,
                                     .wait_obj = FI_WAIT_FD};
     if (fi_cq_open(endpoint->domain, &attributes, &endpoint->cq, NULL) == 0) {
-        if (fi_control(&endpoint->cq->fid, FI_GETWAIT, &endpoint->descriptor) != 0)
-            endpoint->descriptor = -1;
-        endpoint->claimed = endpoint->descriptor >= 0 && tug_sockets_claim(endpoint->descriptor);
+        if (fi_control(&endpoint->cq->fid, FI_GETWAIT, &endpoint->base.descriptor) != 0)
+            endpoint->base.descriptor = -1;
+        endpoint->claimed =
+            endpoint->base.descriptor >= 0 && tug_sockets_claim(endpoint->base.descriptor);
         return true;
     }
     attributes.wait_obj = FI_WAIT_NONE;
@@ -632,6 +651,13 @@ static bool open_objects(struct tug_ofi_endpoint *endpoint) {
     return post_receives(endpoint);
 }
 
+static const struct tug_endpoint_kind kind = {.poll = poll_queue,
+                                              .ready = become_ready,
+                                              .enter = enter,
+                                              .leave = leave,
+                                              .close_wire = close_wire,
+                                              .close = close_endpoint};
+
 struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason) {
     struct fi_info *info = tug_ofi_choose(!tug_settings.transports_named, reason);
     struct tug_ofi_endpoint *endpoint = info != NULL ? calloc(1, sizeof(*endpoint)) : NULL;
@@ -642,8 +668,7 @@ struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason) {
     }
     endpoint->info = info = tug_ofi_refine(info);
     info->tx_attr->op_flags = 0; /* what was asked for is the default of writes alone */
-    endpoint->descriptor = -1;
-    tug_turns_init(&endpoint->turns, close_endpoint);
+    tug_endpoint_init(&endpoint->base, &kind);
     for (uint32_t i = 0; i < TUG_OFI_RECEIVES; i++)
         endpoint->receives[i].memory = endpoint->memory[i];
     for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {
@@ -654,13 +679,13 @@ struct tug_ofi_endpoint *tug_ofi_endpoint_make(char *reason) {
         open_objects(endpoint)) {
         tug_log(TUG_VERBOSE_INFO, "ofi: provider %s, %s, %s, %s", info->fabric_attr->prov_name,
                 info->domain_attr->name,
-                endpoint->descriptor >= 0 ? "which wakes" : "which is polled",
+                endpoint->base.descriptor >= 0 ? "which wakes" : "which is polled",
                 !tug_ofi_operates(endpoint)     ? "for packets"
                 : tug_ofi_has_atomics(endpoint) ? "with RMA and atomics"
                                                 : "with RMA");
         return endpoint;
     }
     snprintf(reason, 256, "libfabric's provider %s cannot be opened", info->fabric_attr->prov_name);
-    close_endpoint(&endpoint->turns);
+    close_endpoint(&endpoint->base);
     return NULL;
 }

@@ -43,19 +43,6 @@ bool tug_wire_ofi_lacks_card(char *reason) {
 
 /* ---- the wire ---- */
 
-static bool ofi_poll(void *state) {
-    struct tug_ofi_view *view = state;
-    struct tug_turns *turns = &view->endpoint->turns;
-    if (!view->turn.ready)
-        tug_ofi_become_ready(view);
-    const bool moved = tug_turns_is_due(turns, &view->turn) && tug_ofi_poll(view->endpoint);
-    return tug_turns_end(turns, &view->turn) || moved;
-}
-
-static bool ofi_arm(void *state) {
-    return tug_ofi_arm(((struct tug_ofi_view *)state)->endpoint);
-}
-
 static bool ofi_busy(void *state) {
     return ((const struct tug_ofi_view *)state)->out > 0;
 }
@@ -68,46 +55,7 @@ static uint32_t ofi_ports(const void *state) {
     return ((const struct tug_ofi_view *)state)->operates;
 }
 
-static int descriptor(struct tug_wire *wire, bool watch) {
-    struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
-    struct tug_ofi_endpoint *endpoint = view->endpoint;
-    return tug_turns_descriptor(&endpoint->turns, &view->turn, endpoint->descriptor, watch);
-}
-
 /* ---- opening and closing ---- */
-
-bool tug_ofi_view_enter(struct tug_ofi_view *view) {
-    struct tug_ofi_endpoint *endpoint = view->endpoint;
-    const struct tug_fabric *fabric = view->wire.fabric;
-    for (uint32_t rank = 0; rank < fabric->nranks; rank++) {
-        view->addresses[rank] = tug_ofi_find(endpoint, &view->told[rank]);
-        if (view->addresses[rank] == FI_ADDR_NOTAVAIL)
-            return false;
-    }
-    return tug_turns_enter(&endpoint->turns, &view->turn);
-}
-
-static void take_out(void *argument) {
-    struct tug_ofi_view *view = argument;
-    tug_ofi_forget(view);
-    tug_turns_leave(&view->endpoint->turns, &view->turn);
-}
-
-static void ofi_leave(struct tug_wire *wire) {
-    struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
-    if (view->turn.entered)
-        tug_engine_call(take_out, view);
-}
-
-static void ofi_close(void *state) {
-    struct tug_ofi_view *view = state;
-    ofi_leave(&view->wire);
-    tug_turns_release(&view->endpoint->turns);
-    tug_pool_fini(&view->wire.pool);
-    free(view->addresses);
-    free(view->told);
-    free(view);
-}
 
 struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
                                        struct tug_fabric *fabric) {
@@ -116,34 +64,32 @@ struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
         return NULL;
     without = tug_transport_ofi;
     without.longs = (struct tug_longs){0};
-    view->wire = (struct tug_wire){.row = tug_ofi_reads(endpoint) ? &tug_transport_ofi : &without,
-                                   .fabric = fabric};
-    view->wire.pool.bytes = TUG_OFI_PACKET_BYTES;
+    tug_endpoint_add(&endpoint->base, &view->wire,
+                     tug_ofi_reads(endpoint) ? &tug_transport_ofi : &without, fabric,
+                     TUG_OFI_PACKET_BYTES);
     view->endpoint = endpoint;
     view->operates = tug_ofi_operates(endpoint) && fabric->states[TUG_BY_VERBS] == NULL;
     view->atomics = view->operates && tug_ofi_has_atomics(endpoint);
-    view->turn.wire = &view->wire;
     view->addresses = calloc(fabric->nranks, sizeof(fi_addr_t));
     view->told = calloc(fabric->nranks, sizeof(struct tug_ofi_address));
-    endpoint->turns.users++;
     if (view->addresses != NULL && view->told != NULL)
         return view;
-    ofi_close(view);
+    tug_endpoint_close_wire(view);
     return NULL;
 }
 
-static struct tug_turns *find_endpoint(struct tug_turns *there, void *reason) {
-    return there != NULL ? there : (struct tug_turns *)tug_ofi_endpoint_make(reason);
+static struct tug_endpoint *find_endpoint(struct tug_endpoint *first, void *reason) {
+    return first != NULL ? first : (struct tug_endpoint *)tug_ofi_endpoint_make(reason);
 }
 
 /* NULL, and why: none can be had. */
 static struct tug_ofi_view *open_view(struct tug_fabric *fabric, char *reason) {
-    static struct tug_turns *home;
-    struct tug_turns *turns = tug_turns_share(&home, find_endpoint, reason);
-    if (turns == NULL)
+    static struct tug_endpoint *home;
+    struct tug_endpoint *endpoint = tug_endpoint_share(&home, find_endpoint, reason);
+    if (endpoint == NULL)
         return NULL;
-    struct tug_ofi_view *view = tug_ofi_view_make((struct tug_ofi_endpoint *)turns, fabric);
-    tug_turns_release(turns);
+    struct tug_ofi_view *view = tug_ofi_view_make((struct tug_ofi_endpoint *)endpoint, fabric);
+    tug_endpoint_release(endpoint);
     return view;
 }
 
@@ -163,20 +109,16 @@ static bool all_alike(const struct tug_fabric *fabric, const struct tug_ofi_view
            words[1] == ~words[2];
 }
 
-static void enter(void *view) {
-    (void)tug_ofi_view_enter(view);
-}
-
 /* Tells all where this process is. True: the view is entered with all. Collective. */
 static bool introduce(struct tug_ofi_view *view) {
     const int bytes = sizeof(struct tug_ofi_address);
     MPI_Comm comm = view->wire.fabric->comm;
-    if (TUG_POLITE(Iallgather, &view->endpoint->address, bytes, MPI_BYTE, view->told, bytes,
-                   MPI_BYTE, comm) == MPI_SUCCESS)
-        tug_engine_call(enter, view);
+    const bool entered = TUG_POLITE(Iallgather, &view->endpoint->address, bytes, MPI_BYTE,
+                                    view->told, bytes, MPI_BYTE, comm) == MPI_SUCCESS &&
+                         tug_endpoint_call_enter(&view->wire);
     free(view->told);
     view->told = NULL;
-    return tug_all_agree(comm, view->turn.entered);
+    return tug_all_agree(comm, entered);
 }
 
 static void greet(void *argument) {
@@ -185,8 +127,8 @@ static void greet(void *argument) {
     const uint32_t step = fabric->node_size < fabric->nranks ? fabric->node_size : 1;
     if (!view->greeted)
         view->greeted = tug_ofi_greet(view, (fabric->rank + step) % fabric->nranks);
-    (void)tug_ofi_poll(view->endpoint);
-    tug_turns_serve_others(&view->endpoint->turns, &view->turn);
+    (void)tug_endpoint_look(view->wire.endpoint);
+    tug_endpoint_serve_others(view->wire.endpoint, &view->wire);
 }
 
 /* Does a greeting go to a process of another node, and come from one, for all? Collective. */
@@ -213,7 +155,7 @@ static int ofi_open(struct tug_fabric *fabric, void **state, char *reason) {
         return 0;
     }
     if (view != NULL)
-        ofi_close(view);
+        tug_endpoint_close_wire(view);
     if (why != NULL)
         snprintf(reason, 256, "%s", why);
     return TUG_ERR_UNSUPPORTED;
@@ -226,7 +168,7 @@ const struct tug_transport tug_transport_ofi = {
         "libfabric: RMA, atomics and packets over Slingshot, EFA, Omni-Path and others, sockets",
     .missing = ofi_missing,
     .open = ofi_open,
-    .close = ofi_close,
+    .close = tug_endpoint_close_wire,
     .register_memory = tug_ofi_register,
     .deregister_memory = tug_ofi_deregister,
     .takes = tug_ofi_takes,
@@ -234,14 +176,12 @@ const struct tug_transport tug_transport_ofi = {
     .ports = ofi_ports,
     .post = tug_ofi_post,
     .busy = ofi_busy,
-    .poll = ofi_poll,
-    .arm = ofi_arm,
+    .poll = tug_endpoint_poll,
+    .arm = tug_ofi_arm,
     .send = tug_ofi_send,
     .longs = {TUG_OFI_LONG_LEAST, TUG_OFI_LONG_LEAST, TUG_LONG_PIECE, TUG_LONG_PIECE,
               TUG_LONGS_MOST},
-    .abandon = tug_ofi_abandon,
-    .descriptor = descriptor,
-    .leave = ofi_leave};
+    .abandon = tug_ofi_abandon};
 
 size_t tug_wire_ofi_footprint(uint64_t nranks) {
     return sizeof(struct tug_ofi_view) + nranks * sizeof(fi_addr_t);

@@ -24,8 +24,8 @@
 #include <rdma/fi_rma.h>
 
 #include "base/table.h"
+#include "transport/endpoint.h"
 #include "transport/packets/wire.h"
-#include "transport/turns.h"
 
 /* ---- library.c ---- */
 
@@ -103,7 +103,6 @@ struct tug_ofi_view {
     fi_addr_t *addresses;         /* [nranks] */
     struct tug_ofi_queue held;    /* what has come before the view was ready, or there was memory */
     struct tug_ofi_read *reads; /* trailers that have not come whole, at most one of each process */
-    struct tug_turn turn;       /* among the endpoint's views */
     bool operates;              /* it has operations of its own, see rma.c */
     bool atomics;               /* of them atomics */
     uint32_t out;               /* operations that have not ended */
@@ -149,7 +148,8 @@ struct tug_ofi_read {
 };
 
 struct tug_ofi_endpoint {
-    struct tug_turns turns; /* the first member: the views that have entered */
+    struct tug_endpoint base; /* the first member; its descriptor is the queue's; -1: the provider
+                                 has none, and is polled */
     struct tug_ofi_address address;
     struct fi_info *info;
     struct fid_fabric *fabric;
@@ -157,7 +157,6 @@ struct tug_ofi_endpoint {
     struct fid_av *av;
     struct fid_cq *cq;
     struct fid_ep *ep;
-    int descriptor; /* of the queue; -1: the provider has none, and is polled */
     bool claimed;
     struct tug_table peers; /* by their ids: their addresses, + 1 */
     /* Receives are a ring, in the order of their posting, in which packets are matched. */
@@ -175,7 +174,7 @@ struct tug_ofi_endpoint {
     struct tug_ofi_send *copied; /* has its trailer there; NULL: none */
     uint32_t waiting;            /* reads that wait */
     uint32_t nstuck;             /* views that are */
-    uint64_t armed;              /* `turns.polls` + 1 when it was last armed well */
+    uint64_t armed;              /* `base.polls` + 1 when it was last armed well */
     uint64_t memory[TUG_OFI_RECEIVES][TUG_OFI_RECEIVE_BYTES / 8];
 };
 
@@ -205,17 +204,7 @@ bool tug_ofi_greet(struct tug_ofi_view *view, uint32_t peer);
 /* What was to be read from here by that process is not, any more. */
 void tug_ofi_abandon(struct tug_wire *wire, uint32_t peer);
 
-/* Hands up what has come before the view was ready, which it is now. */
-void tug_ofi_become_ready(struct tug_ofi_view *view);
-
-/* One look. True if anything moved. */
-bool tug_ofi_poll(struct tug_ofi_endpoint *endpoint);
-
-/* Who calls is about to sleep: will news make the descriptor readable? */
-bool tug_ofi_arm(struct tug_ofi_endpoint *endpoint);
-
-/* The view leaves: what it has sent, and has not gone, is nobody's, nor what it was to read. */
-void tug_ofi_forget(struct tug_ofi_view *view);
+bool tug_ofi_arm(void *state);
 
 /* ---- rma.c ---- */
 
@@ -241,10 +230,9 @@ void tug_ofi_free_jobs(struct tug_ofi_endpoint *endpoint);
 
 /* ---- ofi.c ---- */
 
-/* A view of the endpoint, which is to be told the addresses of all of its context's processes, and
- * then entered, by the holder; false: no memory. NULL: no memory. */
+/* A view of the endpoint, which is to be told the addresses of all of its context's processes
+ * before it enters. NULL: no memory. */
 struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
                                        struct tug_fabric *fabric);
-bool tug_ofi_view_enter(struct tug_ofi_view *view);
 
 #endif

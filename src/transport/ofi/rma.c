@@ -203,7 +203,7 @@ static void give_up(const struct tug_ofi_view *view, struct tug_operation *opera
 static void end_job(struct tug_ofi_job *job) {
     struct tug_ofi_view *view = job->view;
     view->out--;
-    tug_turns_note(&view->endpoint->turns, &view->turn);
+    tug_endpoint_note(&view->wire);
     give_job(view->endpoint, job);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "host/agreement.h"
+#include "transport/endpoint.h"
 
 static int no_memory_for_message(uint32_t peer) {
     tug_log(TUG_LOG_ERROR,
@@ -309,8 +310,8 @@ int tug_packets_open(struct tug_fabric *fabric) {
 
 void tug_packets_leave(struct tug_packets *packets) {
     for (unsigned i = 0; i < packets->nwires; i++)
-        if (packets->wires[i]->row->leave != NULL)
-            packets->wires[i]->row->leave(packets->wires[i]);
+        if (packets->wires[i]->endpoint != NULL)
+            tug_endpoint_leave(packets->wires[i]);
 }
 
 void tug_packets_close(struct tug_packets *packets) {
@@ -356,8 +357,8 @@ bool tug_packets_use(const struct tug_packets *packets, const struct tug_wire *w
 
 int tug_packets_descriptor(struct tug_packets *packets, bool watch) {
     for (unsigned i = 0; i < packets->nwires; i++)
-        if (packets->wires[i]->row->descriptor != NULL)
-            return packets->wires[i]->row->descriptor(packets->wires[i], watch);
+        if (packets->wires[i]->endpoint != NULL && packets->wires[i]->endpoint->descriptor >= 0)
+            return tug_endpoint_descriptor(packets->wires[i], watch);
     return -1;
 }
 

@@ -89,10 +89,21 @@ static inline void tug_pool_pass(struct tug_pool *from, struct tug_pool *to) {
     to->nout++;
 }
 
+struct tug_endpoint;
+
 struct tug_wire {
     const struct tug_transport *row;
     struct tug_fabric *fabric;
     struct tug_pool pool;
+    /* Of a view of an endpoint (endpoint.h), which alone writes these; NULL: it is none. */
+    struct tug_endpoint *endpoint;
+    bool entered;
+    bool ready;            /* it has been polled: packets may be handed up */
+    bool came;             /* something has come since it was polled */
+    bool rung;             /* the watcher rings its fabric's bell */
+    uint64_t polls;        /* the endpoint's when it was polled */
+    struct tug_wire *next; /* the endpoint's next, an older one */
+
     bool internal; /* packets may be handed up by others' polls from inside the host */
     bool inside;   /* this poll is from there */
     bool left;     /* it has left something to one from outside */

@@ -4,7 +4,7 @@
  * One epoll set holds the listener and all links; a link that could not take all bytes waits in it
  * for room. The set is readable when there is anything to do: the engine sleeps on it, or, where
  * peers of the node ring a shared bell too, the process's watcher does and rings that bell:
- * ../turns.h.
+ * ../endpoint.h.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -30,13 +30,13 @@ static uint32_t listener_events(bool wanted) {
 
 bool tug_tcp_watch_listener(const struct tug_tcp_endpoint *endpoint, bool wanted, int how) {
     struct epoll_event event = {.events = listener_events(wanted), .data.ptr = NULL};
-    return epoll_ctl(endpoint->set, how, endpoint->listener.number, &event) == 0;
+    return epoll_ctl(endpoint->base.descriptor, how, endpoint->listener.number, &event) == 0;
 }
 
 /* A user may have watches for so many descriptors only. */
 void tug_tcp_watch(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, uint32_t events) {
     struct epoll_event event = {.events = events, .data.ptr = link};
-    if (epoll_ctl(endpoint->set, EPOLL_CTL_ADD, link->socket.number, &event) == 0)
+    if (epoll_ctl(endpoint->base.descriptor, EPOLL_CTL_ADD, link->socket.number, &event) == 0)
         return;
     link->blind = true;
     endpoint->nblind++;
@@ -207,7 +207,8 @@ bool tug_tcp_holds(struct tug_tcp_endpoint *endpoint) {
     if (tick == endpoint->tick || endpoint->lost)
         return !endpoint->lost;
     endpoint->tick = tick;
-    if (!tug_own_set(endpoint->set, &endpoint->listener, listener_events(!endpoint->full), 0))
+    if (!tug_own_set(endpoint->base.descriptor, &endpoint->listener,
+                     listener_events(!endpoint->full), 0))
         lose(endpoint);
     else if (tick - endpoint->looked_ns >= (uint64_t)TUG_OWN_LOOK_NS)
         look_at_all(endpoint);
@@ -226,7 +227,8 @@ static void change_events(const struct tug_tcp_endpoint *endpoint, struct tug_tc
     struct epoll_event event = {.events = (link->held || link->deaf ? 0u : EPOLLIN) |
                                           (link->waits ? EPOLLOUT : 0u),
                                 .data.ptr = link};
-    if (!link->blind && epoll_ctl(endpoint->set, EPOLL_CTL_MOD, link->socket.number, &event) != 0)
+    if (!link->blind &&
+        epoll_ctl(endpoint->base.descriptor, EPOLL_CTL_MOD, link->socket.number, &event) != 0)
         link->broken = true;
 }
 
@@ -265,10 +267,11 @@ void tug_tcp_prick_up(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *li
 
 /* ---- polling ---- */
 
-/* Something that is not done from inside the host: is it left? */
+/* Something that is not done from inside the host, where links are neither made nor ended, since
+ * packets may have to go by the host's messages then: is it left? */
 static bool is_left(struct tug_tcp_endpoint *endpoint, bool there_is) {
-    endpoint->left |= there_is && endpoint->inside;
-    return there_is && endpoint->inside;
+    endpoint->base.left |= there_is && endpoint->base.inside;
+    return there_is && endpoint->base.inside;
 }
 
 /* True if anything came. */
@@ -363,7 +366,7 @@ static void put_off(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link
 static bool poll_set(struct tug_tcp_endpoint *endpoint) {
     struct epoll_event events[EVENTS];
     bool moved = false;
-    int n = epoll_wait(endpoint->set, events, EVENTS, 0);
+    int n = epoll_wait(endpoint->base.descriptor, events, EVENTS, 0);
     for (int i = 0; i < n; i++) {
         if (events[i].data.ptr == NULL)
             moved |= !is_left(endpoint, true) && tug_tcp_take_connections(endpoint);
@@ -406,7 +409,8 @@ static bool has_ended(const struct tug_tcp_endpoint *endpoint) {
 
 /* The link's own descriptor is seen to be ours first, the set's only where it is looked at.
  * Whatever was consumed counts as moved: who sleeps next has seen nothing come, and nothing go. */
-bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
+bool tug_tcp_poll(struct tug_endpoint *base) {
+    struct tug_tcp_endpoint *endpoint = (struct tug_tcp_endpoint *)base;
     if (endpoint->nstuck > 0)
         resume_stuck(endpoint);
     bool moved = poll_latest(endpoint) || (tug_tcp_holds(endpoint) && poll_set(endpoint));
@@ -420,14 +424,13 @@ bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint) {
         take_out_closed(endpoint);
         moved = true;
     }
-    endpoint->turns.polls++;
     return moved;
 }
 
 /* ---- sleeping ---- */
 
-static bool arm_turns(struct tug_tcp_endpoint *endpoint) {
-    if (tug_turns_arm(&endpoint->turns))
+static bool arm_watch(struct tug_tcp_endpoint *endpoint) {
+    if (tug_endpoint_arm(&endpoint->base))
         return true;
     if (!endpoint->unwatched)
         tug_stat_add(TUG_STAT_UNWATCHED, 1);
@@ -440,17 +443,17 @@ bool tug_tcp_arm(struct tug_tcp_endpoint *endpoint) {
     if (endpoint->to_tell > 0 || endpoint->nlater > 0 || endpoint->nwanted > 0 ||
         endpoint->nblind > 0 || endpoint->nstuck > 0 || endpoint->full)
         return false;
-    return tug_tcp_holds(endpoint) ? arm_turns(endpoint) : endpoint->to_tell == 0;
+    return tug_tcp_holds(endpoint) ? arm_watch(endpoint) : endpoint->to_tell == 0;
 }
 
 /* ---- opening and closing ---- */
 
 static void close_set(struct tug_tcp_endpoint *endpoint) {
-    if (endpoint->set >= 0)
-        tug_sockets_disclaim(endpoint->set);
-    if (tug_own_set(endpoint->set, &endpoint->listener, 0, 0))
-        tug_descriptor_close(endpoint->set);
-    endpoint->set = -1;
+    if (endpoint->base.descriptor >= 0)
+        tug_sockets_disclaim(endpoint->base.descriptor);
+    if (tug_own_set(endpoint->base.descriptor, &endpoint->listener, 0, 0))
+        tug_descriptor_close(endpoint->base.descriptor);
+    endpoint->base.descriptor = -1;
 }
 
 static void forget(void *value, void *d) {
@@ -458,9 +461,9 @@ static void forget(void *value, void *d) {
     free(value);
 }
 
-void tug_tcp_endpoint_close(struct tug_turns *turns) {
-    struct tug_tcp_endpoint *endpoint = (struct tug_tcp_endpoint *)turns;
-    tug_turns_fini(&endpoint->turns);
+void tug_tcp_endpoint_close(struct tug_endpoint *base) {
+    struct tug_tcp_endpoint *endpoint = (struct tug_tcp_endpoint *)base;
+    tug_endpoint_fini(base);
     while (endpoint->all != NULL) {
         struct tug_tcp_link *link = endpoint->all;
         endpoint->all = link->next;
@@ -479,11 +482,11 @@ void tug_tcp_endpoint_close(struct tug_turns *turns) {
 
 /* The set holds the listener from the beginning. */
 static bool open_set(struct tug_tcp_endpoint *endpoint) {
-    endpoint->set = tug_own_keep(epoll_create1(EPOLL_CLOEXEC)).number;
-    if (endpoint->set >= 0 && tug_tcp_watch_listener(endpoint, true, EPOLL_CTL_ADD))
+    endpoint->base.descriptor = tug_own_keep(epoll_create1(EPOLL_CLOEXEC)).number;
+    if (endpoint->base.descriptor >= 0 && tug_tcp_watch_listener(endpoint, true, EPOLL_CTL_ADD))
         return true;
-    tug_descriptor_close(endpoint->set);
-    endpoint->set = -1;
+    tug_descriptor_close(endpoint->base.descriptor);
+    endpoint->base.descriptor = -1;
     return false;
 }
 
@@ -492,8 +495,7 @@ static struct tug_tcp_endpoint *make(bool spares_links) {
     struct tug_tcp_endpoint *endpoint = calloc(1, sizeof(*endpoint));
     if (endpoint == NULL)
         return NULL;
-    endpoint->set = -1;
-    tug_turns_init(&endpoint->turns, tug_tcp_endpoint_close);
+    tug_endpoint_init(&endpoint->base, &tug_tcp_kind);
     endpoint->listener = (struct tug_own)TUG_OWN_NONE;
     endpoint->reserve[TUG_TCP_TO_CONNECT] = endpoint->reserve[TUG_TCP_TO_ACCEPT] =
         endpoint->listener;
@@ -502,7 +504,7 @@ static struct tug_tcp_endpoint *make(bool spares_links) {
     endpoint->proves = tug_settings.proof != TUG_PROOF_OFF && tug_digest_source() != NULL;
     if (endpoint->received != NULL && tug_random_draw(&endpoint->id, sizeof(endpoint->id)))
         return endpoint;
-    tug_tcp_endpoint_close(&endpoint->turns);
+    tug_tcp_endpoint_close(&endpoint->base);
     return NULL;
 }
 
@@ -516,6 +518,6 @@ struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, boo
     endpoint->address = *mine;
     if (drawn && endpoint->listener.number >= 0 && open_set(endpoint) && tug_tcp_restock(endpoint))
         return endpoint;
-    tug_tcp_endpoint_close(&endpoint->turns);
+    tug_tcp_endpoint_close(&endpoint->base);
     return NULL;
 }

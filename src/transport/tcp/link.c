@@ -206,7 +206,7 @@ static size_t whole_packet(struct tug_tcp_link *link, const struct tug_tcp_endpo
     const struct tug_packet_header *header = memory;
     if (bytes < sizeof(*header))
         return 0;
-    *view = tug_table_find(&endpoint->turns.wires, header->context);
+    *view = tug_endpoint_find(&endpoint->base, header->context);
     if (!makes_sense(link, header) || !is_from(link, *view, header)) {
         tug_log(TUG_LOG_ERROR,
                 "what comes from process %u are not packets of this library, so its connection is "
@@ -233,7 +233,7 @@ static void trailer_came(struct tug_tcp_link *link, size_t bytes) {
     link->come += bytes;
     if (link->left > 0 || wire == NULL)
         return;
-    tug_tcp_note_came((struct tug_tcp_view *)wire);
+    tug_endpoint_note(wire);
     wire->arrived(wire->receiver, link->left_peer, true);
 }
 
@@ -276,13 +276,13 @@ static bool hand_up_one(struct tug_tcp_link *link, struct tug_tcp_endpoint *endp
                 packet->bytes, tug_tcp_rank(link->peer));
         return true;
     }
-    if (!view->turn.ready) {
+    if (!view->wire.ready) {
         tug_tcp_hold(endpoint, link, true);
         return false;
     }
     const uint8_t flags = packet->flags;
     packet->flags &= (uint8_t)~TUG_TCP_BESIDE_FLAG;
-    tug_tcp_note_came(view);
+    tug_endpoint_note(&view->wire);
     if (view->wire.receive(view->wire.receiver, &view->wire, packet, packet->bytes))
         return true;
     packet->flags = flags;

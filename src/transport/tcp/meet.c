@@ -165,7 +165,7 @@ static bool have_reserve(struct tug_tcp_endpoint *endpoint, enum tug_tcp_reserve
 
 void tug_tcp_end_socket(const struct tug_tcp_endpoint *endpoint, struct tug_own *socket) {
     if (tug_own_holds(socket)) {
-        (void)epoll_ctl(endpoint->set, EPOLL_CTL_DEL, socket->number, NULL);
+        (void)epoll_ctl(endpoint->base.descriptor, EPOLL_CTL_DEL, socket->number, NULL);
         (void)shutdown(socket->number, SHUT_RDWR);
     }
     tug_own_close(socket);

@@ -17,10 +17,10 @@
 #define TUG_TRANSPORT_TCP_PRIVATE_H
 
 #include "base/table.h"
+#include "transport/endpoint.h"
 #include "transport/packets/wire.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/address.h"
-#include "transport/turns.h"
 
 struct tug_tcp_endpoint;
 
@@ -30,7 +30,6 @@ struct tug_tcp_view {
     struct tug_tcp_endpoint *endpoint;
     struct tug_tcp_address *addresses; /* [nranks] */
     struct tug_table contacts;         /* contacts with peers, by their ranks */
-    struct tug_turn turn;              /* among the endpoint's views */
 };
 
 /* A view has had to do with a peer. */
@@ -54,7 +53,7 @@ struct tug_tcp_peer {
 /* Listener and links of a process. Made with the first view, closed with the last. Holder of the
  * baton only, but for making and closing it. */
 struct tug_tcp_endpoint {
-    struct tug_turns turns;         /* the first member: the views that have entered */
+    struct tug_endpoint base;       /* the first member */
     uint64_t id;                    /* this process's random id */
     bool proves;                    /* who connects is to prove that it knows the key */
     struct tug_tcp_address address; /* where it listens */
@@ -62,7 +61,6 @@ struct tug_tcp_endpoint {
     struct tug_own listener;
     struct tug_own reserve[TUG_TCP_RESERVES]; /* kept descriptors; none: it is in use */
     bool spares_links;                        /* the host's messages can do instead of a link */
-    int set;
     uint64_t tick;            /* the clock's tick when set and listener were last seen to be ours */
     uint64_t looked_ns;       /* when all links were seen to be ours still */
     _Atomic bool lost;        /* set or listener is not ours any more; any thread reads it */
@@ -85,15 +83,7 @@ struct tug_tcp_endpoint {
     bool full;                   /* the listener is not looked at: newcomers wait in the kernel */
     uint64_t *received;          /* TUG_TCP_RECEIVE_BYTES */
     bool unwatched;              /* the set could not be armed, which has been counted */
-    bool inside;                 /* this poll is from inside the host: links are neither made nor
-                                    ended, for then packets may have to go by the host's messages */
-    bool left;                   /* it has left something of that */
 };
-
-/* Something has been handed up to the view. */
-static inline void tug_tcp_note_came(struct tug_tcp_view *view) {
-    tug_turns_note(&view->endpoint->turns, &view->turn);
-}
 
 static inline bool tug_tcp_is_way(const struct tug_tcp_link *link) {
     return link->peer != NULL && link->peer->link == link;
@@ -101,11 +91,12 @@ static inline bool tug_tcp_is_way(const struct tug_tcp_link *link) {
 
 /* ---- tcp.c: views ---- */
 
-/* A view of the endpoint, whose addresses are to be filled in. It is to be entered, by the holder;
- * false: no memory. NULL: no memory. */
+/* A view of the endpoint, whose addresses are to be filled in before it enters. NULL: no memory. */
 struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
                                        struct tug_fabric *fabric);
-bool tug_tcp_view_enter(struct tug_tcp_view *view);
+
+/* What the endpoint does for its views, endpoint.h. */
+extern const struct tug_endpoint_kind tug_tcp_kind;
 
 /* What is known of a peer is told to the views that have had to do with it. */
 void tug_tcp_tell_settled(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer);
@@ -119,10 +110,10 @@ uint32_t tug_tcp_rank(const struct tug_tcp_peer *peer);
 /* Makes an endpoint that listens at the address in *mine, and stores its port and id there. NULL:
  * no memory or descriptors. It is closed when nothing uses it any more. */
 struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, bool spares_links);
-void tug_tcp_endpoint_close(struct tug_turns *turns);
+void tug_tcp_endpoint_close(struct tug_endpoint *base);
 
 /* One look at listener and links. True if anything moved. */
-bool tug_tcp_poll(struct tug_tcp_endpoint *endpoint);
+bool tug_tcp_poll(struct tug_endpoint *base);
 
 /* Who calls is about to sleep: will news wake it? */
 bool tug_tcp_arm(struct tug_tcp_endpoint *endpoint);

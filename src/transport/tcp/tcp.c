@@ -30,7 +30,6 @@
 #include "base/cores.h"
 #include "base/log.h"
 #include "base/sockets.h"
-#include "engine/engine.h"
 #include "engine/service.h"
 #include "host/agreement.h"
 #include "host/polite.h"
@@ -94,28 +93,28 @@ static void tell_by_host(struct tug_tcp_view *view, uint64_t id) {
  */
 void tug_tcp_tell_settled(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer) {
     if (peer->link->by_host) {
-        for (struct tug_turn *turn = endpoint->turns.first; turn != NULL; turn = turn->next)
-            if (turn->ready)
-                tell_by_host((struct tug_tcp_view *)turn->wire, peer->address.id);
+        for (struct tug_wire *wire = endpoint->base.first; wire != NULL; wire = wire->next)
+            if (wire->ready)
+                tell_by_host((struct tug_tcp_view *)wire, peer->address.id);
         return;
     }
     for (struct tug_tcp_contact *contact = peer->contacts; contact; contact = contact->next) {
-        tug_tcp_note_came(contact->view);
+        tug_endpoint_note(&contact->view->wire);
         contact->view->wire.settled(contact->view->wire.receiver, contact->rank, true);
     }
 }
 
 void tug_tcp_tell_ended(struct tug_tcp_peer *peer) {
     for (struct tug_tcp_contact *contact = peer->contacts; contact; contact = contact->next) {
-        tug_tcp_note_came(contact->view);
+        tug_endpoint_note(&contact->view->wire);
         contact->view->wire.ended(contact->view->wire.receiver, contact->rank);
     }
 }
 
 /* The context is served from now on: what has come for it is handed up. */
-static void become_ready(struct tug_tcp_view *view) {
+static void become_ready(struct tug_wire *wire) {
+    struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
     struct tug_tcp_endpoint *endpoint = view->endpoint;
-    view->turn.ready = true;
     for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
         if (link->by_host)
             tell_by_host(view, link->peer->address.id);
@@ -167,29 +166,6 @@ static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
         tug_tcp_end_link(((struct tug_tcp_view *)wire)->endpoint, link);
 }
 
-/* What comes may be for any of the views. */
-static bool are_internal(const struct tug_tcp_endpoint *endpoint) {
-    const struct tug_turn *turn = endpoint->turns.first;
-    while (turn != NULL && turn->wire->internal)
-        turn = turn->next;
-    return turn == NULL;
-}
-
-static bool tcp_poll(void *state) {
-    struct tug_tcp_view *view = state;
-    struct tug_tcp_endpoint *endpoint = view->endpoint;
-    struct tug_turns *turns = &endpoint->turns;
-    if (view->wire.inside && !(view->turn.ready && are_internal(endpoint)))
-        return false; /* those of others have who waits outside look, or are polled soon */
-    if (!view->turn.ready)
-        become_ready(view);
-    endpoint->inside = view->wire.inside;
-    const bool moved = tug_turns_is_due(turns, &view->turn) && tug_tcp_poll(endpoint);
-    view->wire.left = endpoint->left;
-    endpoint->inside = endpoint->left = false;
-    return tug_turns_end(turns, &view->turn) || moved;
-}
-
 static bool tcp_arm(void *state) {
     return tug_tcp_arm(((struct tug_tcp_view *)state)->endpoint);
 }
@@ -200,20 +176,10 @@ static bool tells_of_room(struct tug_wire *wire, uint32_t peer) {
            (link->waits || !link->greeted || (link->beside != NULL && link->beside->waits));
 }
 
-static int descriptor(struct tug_wire *wire, bool watch) {
-    struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
-    struct tug_tcp_endpoint *endpoint = view->endpoint;
-    return tug_turns_descriptor(&endpoint->turns, &view->turn, endpoint->set, watch);
-}
-
 /* ---- opening and closing ---- */
 
-bool tug_tcp_view_enter(struct tug_tcp_view *view) {
-    return tug_tcp_holds(view->endpoint) && tug_turns_enter(&view->endpoint->turns, &view->turn);
-}
-
-static void enter(void *argument) {
-    (void)tug_tcp_view_enter(argument);
+static bool enter(struct tug_wire *wire) {
+    return tug_tcp_holds(((struct tug_tcp_view *)wire)->endpoint);
 }
 
 static void end_contact(void *value, void *d) {
@@ -228,50 +194,43 @@ static void end_contact(void *value, void *d) {
 
 /* Its packets have gone. If not, that one cannot be sent any more which has begun to go; and what
  * comes is nobody's. */
-static void take_out(void *argument) {
-    struct tug_tcp_view *view = argument;
+static void leave(struct tug_wire *wire) {
+    struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
     struct tug_tcp_endpoint *endpoint = view->endpoint;
     for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
-        if (link->left_wire == &view->wire)
+        if (link->left_wire == wire)
             link->left_wire = NULL;
-        if (link->part != NULL && link->part_wire == &view->wire)
+        if (link->part != NULL && link->part_wire == wire)
             tug_tcp_end_link(endpoint, link);
     }
     tug_table_each(&view->contacts, end_contact, endpoint);
-    tug_turns_leave(&endpoint->turns, &view->turn);
 }
 
-static void tcp_leave(struct tug_wire *wire) {
+static void close_wire(struct tug_wire *wire) {
     struct tug_tcp_view *view = (struct tug_tcp_view *)wire;
-    if (view->turn.entered)
-        tug_engine_call(take_out, view);
+    tug_table_fini(&view->contacts);
+    free(view->addresses);
 }
 
-static void tcp_close(void *state) {
-    struct tug_tcp_view *view = state;
-    tcp_leave(&view->wire);
-    tug_turns_release(&view->endpoint->turns);
-    tug_table_fini(&view->contacts);
-    tug_pool_fini(&view->wire.pool);
-    free(view->addresses);
-    free(view);
-}
+const struct tug_endpoint_kind tug_tcp_kind = {.poll = tug_tcp_poll,
+                                               .ready = become_ready,
+                                               .enter = enter,
+                                               .leave = leave,
+                                               .close_wire = close_wire,
+                                               .close = tug_tcp_endpoint_close};
 
 struct tug_tcp_view *tug_tcp_view_make(struct tug_tcp_endpoint *endpoint,
                                        struct tug_fabric *fabric) {
     struct tug_tcp_view *view = calloc(1, sizeof(*view));
     if (view == NULL)
         return NULL;
-    view->wire = (struct tug_wire){.row = &tug_transport_tcp, .fabric = fabric};
-    view->wire.pool.bytes = TUG_TCP_PACKET_BYTES;
+    tug_endpoint_add(&endpoint->base, &view->wire, &tug_transport_tcp, fabric,
+                     TUG_TCP_PACKET_BYTES);
     view->endpoint = endpoint;
-    view->turn.wire = &view->wire;
     view->addresses = calloc(fabric->nranks, sizeof(struct tug_tcp_address));
-    if (view->addresses != NULL) {
-        endpoint->turns.users++;
+    if (view->addresses != NULL)
         return view;
-    }
-    free(view);
+    tug_endpoint_close_wire(view);
     return NULL;
 }
 
@@ -281,27 +240,27 @@ struct wanted {
 };
 
 /* One that is lost is replaced. */
-static struct tug_turns *find_endpoint(struct tug_turns *there, void *d) {
+static struct tug_endpoint *find_endpoint(struct tug_endpoint *first, void *d) {
     const struct wanted *wanted = d;
-    struct tug_tcp_endpoint *endpoint = (struct tug_tcp_endpoint *)there;
+    struct tug_tcp_endpoint *endpoint = (struct tug_tcp_endpoint *)first;
     if (endpoint != NULL && !atomic_load(&endpoint->lost))
-        return there;
+        return first;
     endpoint = tug_tcp_endpoint_make(wanted->mine, wanted->spares_links);
-    if (endpoint == NULL || tug_sockets_claim(endpoint->set))
-        return (struct tug_turns *)endpoint;
-    tug_tcp_endpoint_close(&endpoint->turns);
+    if (endpoint == NULL || tug_sockets_claim(endpoint->base.descriptor))
+        return (struct tug_endpoint *)endpoint;
+    tug_tcp_endpoint_close(&endpoint->base);
     return NULL;
 }
 
 /* NULL: none can be had. */
 static struct tug_tcp_view *open_view(struct tug_fabric *fabric, struct tug_tcp_address *mine) {
-    static struct tug_turns *home;
+    static struct tug_endpoint *home;
     struct wanted wanted = {mine, fabric->ways & TUG_WAY_MPI};
-    struct tug_turns *turns = tug_turns_share(&home, find_endpoint, &wanted);
-    if (turns == NULL)
+    struct tug_endpoint *endpoint = tug_endpoint_share(&home, find_endpoint, &wanted);
+    if (endpoint == NULL)
         return NULL;
-    struct tug_tcp_view *view = tug_tcp_view_make((struct tug_tcp_endpoint *)turns, fabric);
-    tug_turns_release(turns);
+    struct tug_tcp_view *view = tug_tcp_view_make((struct tug_tcp_endpoint *)endpoint, fabric);
+    tug_endpoint_release(endpoint);
     return view;
 }
 
@@ -314,8 +273,8 @@ static bool introduce(struct tug_tcp_view *view) {
                    view->addresses, sizeof(struct tug_tcp_address), MPI_BYTE,
                    fabric->comm) != MPI_SUCCESS)
         return tug_all_agree(fabric->comm, false);
-    tug_engine_call(enter, view);
-    return tug_all_agree(fabric->comm, view->turn.entered && tug_tcp_try(&view->addresses[next]));
+    const bool entered = tug_endpoint_call_enter(&view->wire);
+    return tug_all_agree(fabric->comm, entered && tug_tcp_try(&view->addresses[next]));
 }
 
 /* What processes say of themselves before they open the row together. */
@@ -383,7 +342,7 @@ static int tcp_open(struct tug_fabric *fabric, void **state, char *reason) {
         return 0;
     }
     if (view != NULL)
-        tcp_close(view);
+        tug_endpoint_close_wire(view);
     snprintf(reason, 256, "%s", why_not(all));
     /* a host that uses no sockets has a device of its own: there is nothing to mend */
     if (all != NO_ADDRESS && fabric->rank == 0 && fabric->node_size < fabric->nranks)
@@ -398,17 +357,15 @@ const struct tug_transport tug_transport_tcp = {
     .packet_bytes = TUG_TCP_PACKET_BYTES,
     .help = "packets through sockets of our own, where the host MPI goes by sockets too",
     .open = tcp_open,
-    .close = tcp_close,
-    .poll = tcp_poll,
+    .close = tug_endpoint_close_wire,
+    .poll = tug_endpoint_poll,
     .arm = tcp_arm,
     .send = tcp_send,
     .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, TUG_LONGS_MOST},
     .inside = true,
     .abandon = tcp_abandon,
     .tells_of_room = tells_of_room,
-    .descriptor = descriptor,
-    .meet = tcp_meet,
-    .leave = tcp_leave};
+    .meet = tcp_meet};
 
 size_t tug_wire_tcp_footprint(uint64_t nranks, uint64_t active) {
     if (nranks > PROCESSES_MOST)

@@ -10,7 +10,7 @@
  * the device has reported a change. On Ethernet a port has several GIDs, one for each address and
  * RoCE version: see gid_worth().
  *
- * Threading: open and close under the lock of turns.c; the path, the holder after open. */
+ * Threading: open and close under the lock of endpoint.c; the path, the holder after open. */
 #include <arpa/inet.h>
 #include <sched.h>
 #include <stdarg.h>

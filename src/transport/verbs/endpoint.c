@@ -58,7 +58,7 @@ struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
     snprintf(reason, 256, "no memory");
     if (verbs == NULL)
         return NULL;
-    tug_turns_init(&verbs->turns, tug_verbs_endpoint_close);
+    tug_endpoint_init(&verbs->base, &tug_verbs_kind);
     verbs->rail = rail;
     verbs->finished = verbs->finished_tail = TUG_NO_TAG;
     bool made = tug_random_draw(&verbs->id, sizeof verbs->id) && verbs->id != 0 &&
@@ -76,12 +76,12 @@ struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
                 device->path.pkey_index, device->path.traffic_class);
         return verbs;
     }
-    tug_verbs_endpoint_close(&verbs->turns);
+    tug_verbs_endpoint_close(&verbs->base);
     return NULL;
 }
 
-void tug_verbs_endpoint_close(struct tug_turns *turns) {
-    struct tug_verbs *verbs = (struct tug_verbs *)turns;
+void tug_verbs_endpoint_close(struct tug_endpoint *base) {
+    struct tug_verbs *verbs = (struct tug_verbs *)base;
     tug_verbs_pairs_free(verbs);
     tug_origin_close(verbs);
     tug_verbs_unwatch(verbs);
@@ -93,7 +93,7 @@ void tug_verbs_endpoint_close(struct tug_turns *turns) {
     if (verbs->channel != NULL)
         tug_ibv.destroy_comp_channel(verbs->channel);
     tug_verbs_device_close(&verbs->device);
-    tug_turns_fini(turns);
+    tug_endpoint_fini(base);
     free((void *)verbs->views);
     free(verbs->chain);
     free(verbs->pieces);

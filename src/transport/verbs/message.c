@@ -231,7 +231,7 @@ static void tell(struct tug_verbs_contact *contact) {
         return;
     contact->word = TUG_WORD_NONE;
     view->verbs->words--;
-    tug_turns_note(&view->verbs->turns, &view->turn);
+    tug_endpoint_note(&view->wire);
     if (word == TUG_WORD_MOVES && contact->leads)
         hand_back(contact);
     else if (word == TUG_WORD_ENDED)
@@ -416,7 +416,7 @@ static bool hand_up(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
     if (bytes < sizeof header)
         return true;
     memcpy(&header, memory, sizeof header);
-    struct tug_verbs_view *view = tug_table_find(&verbs->turns.wires, header.context);
+    struct tug_verbs_view *view = tug_endpoint_find(&verbs->base, header.context);
     if (view == NULL || view->wire.receive == NULL)
         return true;
     if (header.source >= view->wire.fabric->nranks)
@@ -424,7 +424,7 @@ static bool hand_up(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
     struct tug_verbs_contact *contact = tug_verbs_contact_of(view, header.source);
     if (contact == NULL || !tug_verbs_contact_is(contact, pair->id))
         return true;
-    tug_turns_note(&verbs->turns, &view->turn);
+    tug_endpoint_note(&view->wire);
     return view->wire.receive(view->wire.receiver, &view->wire, memory, bytes);
 }
 

@@ -748,7 +748,7 @@ static struct tug_verbs_view *view_of(struct tug_verbs_view *view, const struct 
     view = view->rails[hello->rail];
     if ((hello->kind != MOVE && hello->kind != MOVED) || hello->context == view->wire.fabric->id)
         return view;
-    view = tug_table_find(&view->verbs->turns.wires, hello->context);
+    view = tug_endpoint_find(&view->verbs->base, hello->context);
     if (view == NULL || hello->rank >= view->wire.fabric->nranks)
         return NULL;
     *peer = hello->rank;

@@ -93,9 +93,9 @@
 
 #include "base/clock.h"
 #include "base/table.h"
+#include "transport/endpoint.h"
 #include "transport/packets/wire.h"
 #include "transport/transport.h"
-#include "transport/turns.h"
 #include "transport/watcher.h"
 
 /* ---- the library ---- */
@@ -433,8 +433,8 @@ struct tug_verbs_server {
 
 /* The endpoint: made with the first view, closed with the last. */
 struct tug_verbs {
-    struct tug_turns turns; /* the first member: the views that have entered */
-    uint64_t id;            /* this process's random id, on this rail */
+    struct tug_endpoint base; /* the first member */
+    uint64_t id;              /* this process's random id, on this rail */
     uint32_t rail;
     struct tug_verbs_device device;
     struct ibv_comp_channel *channel;
@@ -444,7 +444,6 @@ struct tug_verbs {
     uint32_t cq_size;
     uint32_t cq_room; /* completions of requests that fit beside those that may still come; those
                          of receives have their own room */
-    bool look;        /* the queue has been armed: the next poll looks at it, whoever's it is */
 
     struct tug_verbs_view **views; /* [nchunks] whose the operations of those numbers are; NULL:
                                       nobody's */
@@ -499,7 +498,6 @@ struct tug_verbs_view {
     bool atomics;              /* the devices of all processes have atomics */
     bool carries;              /* packets */
     struct tug_table contacts; /* by the peers' ranks */
-    struct tug_turn turn;      /* among the endpoint's views */
 };
 
 static inline struct tug_verbs_view *tug_verbs_view_of(const struct tug_verbs *verbs,
@@ -521,7 +519,10 @@ static inline struct tug_operation *tug_verbs_operation(const struct tug_verbs *
 struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
                                           const struct tug_verbs_place *place,
                                           struct tug_verbs_device *first, char *reason);
-void tug_verbs_endpoint_close(struct tug_turns *turns);
+
+/* What the endpoint does for its views, endpoint.h. */
+extern const struct tug_endpoint_kind tug_verbs_kind;
+void tug_verbs_endpoint_close(struct tug_endpoint *base);
 
 /* The numbers of a view's operations, from view->first on. False: no memory, or they are all given.
  * Holder only. */
@@ -530,7 +531,7 @@ void tug_verbs_number_not(struct tug_verbs_view *view);
 
 /* Views of the endpoints at homes[TUG_RKEYS], those of the rails, which are made where there are
  * none. As a row's open. */
-int tug_verbs_open_at(struct tug_turns **homes, struct tug_fabric *fabric, void **state,
+int tug_verbs_open_at(struct tug_endpoint **homes, struct tug_fabric *fabric, void **state,
                       char *reason);
 
 /* ---- contacts ---- */

@@ -86,7 +86,7 @@ static bool complete_finished(struct tug_verbs *verbs) {
         verbs->finished = operation->next;
         view->out--;
         any = true;
-        tug_turns_note(&verbs->turns, &view->turn);
+        tug_endpoint_note(&view->wire);
         if (is_ahead(operation))
             operation->status = (int8_t)tug_verbs_signalled_ends(view, operation, 0);
         tug_origin_end(verbs, operation);

@@ -44,7 +44,7 @@ static void share_ended(void *d, int status) {
     if (--operation->left > 0)
         return;
     view->out--;
-    tug_turns_note(&view->verbs->turns, &view->turn);
+    tug_endpoint_note(&view->wire);
     tug_fabric_complete(view->wire.fabric, operation);
 }
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "engine/engine.h"
 #include "host/agreement.h"
 #include "host/host.h"
 #include "transport/verbs/origin.h"
@@ -26,55 +25,52 @@ static bool missing(char *reason) {
 /* ---- opening and closing ---- */
 
 /* Packets are carried where they are wanted and there is room for them. */
-static void enter(void *argument) {
-    struct tug_verbs_view *view = argument;
+static bool enter(struct tug_wire *wire) {
+    struct tug_verbs_view *view = (struct tug_verbs_view *)wire;
     struct tug_verbs *verbs = view->verbs;
     if (!tug_verbs_number(view))
-        return;
-    if (!tug_turns_enter(&verbs->turns, &view->turn)) {
-        tug_verbs_number_not(view);
-        return;
-    }
-    view->carries = verbs->rail == 0 && view->wire.fabric->to_be_carried && verbs->srq != NULL &&
+        return false;
+    view->carries = verbs->rail == 0 && wire->fabric->to_be_carried && verbs->srq != NULL &&
                     tug_verbs_watch(verbs) && tug_verbs_messages_open(verbs);
+    return true;
 }
 
-static void take_out(void *argument) {
-    struct tug_verbs_view *view = argument;
+/* The other rails' views leave with the first one's: their messages go by its context. */
+static void leave(struct tug_wire *wire) {
+    struct tug_verbs_view *view = (struct tug_verbs_view *)wire;
+    for (uint32_t rail = view->nrails; rail-- > 1;)
+        tug_endpoint_take_out(&view->rails[rail]->wire);
     if (view->verbs->yields > 0)
         (void)tug_verbs_poll(view->verbs); /* who has asked by this context is answered first */
     tug_verbs_forget(view);
     tug_verbs_contacts_end(view);
     tug_verbs_number_not(view);
-    tug_turns_leave(&view->verbs->turns, &view->turn);
 }
 
-static void leave_rail(struct tug_verbs_view *view) {
-    if (view->turn.entered)
-        tug_engine_call(take_out, view);
-}
-
-static void verbs_leave(struct tug_wire *wire) {
-    const struct tug_verbs_view *first = (struct tug_verbs_view *)wire;
-    for (uint32_t rail = first->nrails; rail-- > 0;)
-        leave_rail(first->rails[rail]);
-}
-
-static void close_rail(struct tug_verbs_view *view) {
-    leave_rail(view);
+static void close_wire(struct tug_wire *wire) {
+    const struct tug_verbs_view *view = (struct tug_verbs_view *)wire;
     if (view->operations_mr != NULL)
         tug_ibv.dereg_mr(view->operations_mr);
-    tug_turns_release(&view->verbs->turns);
-    tug_pool_fini(&view->wire.pool);
-    free(view);
 }
+
+/* One look at the queue does for all views. After an arm there is one in any case, since what came
+ * between the last look and that does not ring. */
+static bool poll_queue(struct tug_endpoint *base) {
+    return tug_verbs_poll((struct tug_verbs *)base);
+}
+
+const struct tug_endpoint_kind tug_verbs_kind = {.poll = poll_queue,
+                                                 .enter = enter,
+                                                 .leave = leave,
+                                                 .close_wire = close_wire,
+                                                 .close = tug_verbs_endpoint_close};
 
 /* Those from that one on. */
 static void close_rails(struct tug_verbs_view *first, uint32_t from) {
     while (first->nrails > from && first->nrails > 1)
-        close_rail(first->rails[--first->nrails]);
+        tug_endpoint_close_wire(first->rails[--first->nrails]);
     if (from == 0)
-        close_rail(first);
+        tug_endpoint_close_wire(first);
 }
 
 static void verbs_close(void *state) {
@@ -89,32 +85,31 @@ struct wanted {
 };
 
 /* One whose device is lost is replaced. */
-static struct tug_turns *find_endpoint(struct tug_turns *there, void *d) {
+static struct tug_endpoint *find_endpoint(struct tug_endpoint *first, void *d) {
     const struct wanted *wanted = d;
-    const struct tug_verbs *verbs = (const struct tug_verbs *)there;
+    const struct tug_verbs *verbs = (const struct tug_verbs *)first;
     if (verbs != NULL && !atomic_load(&verbs->device_lost))
-        return there;
+        return first;
     struct tug_verbs_place place;
     tug_verbs_place_here(&place, wanted->fabric->node_rank);
-    return (struct tug_turns *)tug_verbs_endpoint_make(wanted->fabric->noperations, wanted->rail,
-                                                       &place, wanted->first, wanted->reason);
+    return (struct tug_endpoint *)tug_verbs_endpoint_make(wanted->fabric->noperations, wanted->rail,
+                                                          &place, wanted->first, wanted->reason);
 }
 
 /* first: the view of the first rail, with all the fabric's others that are open. */
 static bool open_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
-                      struct tug_turns **homes, struct tug_fabric *fabric, char *reason) {
+                      struct tug_endpoint **homes, struct tug_fabric *fabric, char *reason) {
     const uint32_t rail = first->nrails;
     struct wanted wanted = {fabric, rail, rail > 0 ? &first->verbs->device : NULL, reason};
-    struct tug_turns *turns = tug_turns_share(&homes[rail], find_endpoint, &wanted);
-    if (turns == NULL)
+    struct tug_endpoint *endpoint = tug_endpoint_share(&homes[rail], find_endpoint, &wanted);
+    if (endpoint == NULL)
         return false;
-    struct tug_verbs *verbs = (struct tug_verbs *)turns;
+    struct tug_verbs *verbs = (struct tug_verbs *)endpoint;
     view->verbs = verbs;
     view->first_rail = first;
-    view->wire = (struct tug_wire){.row = &tug_transport_verbs, .fabric = fabric};
-    view->wire.pool.bytes = TUG_VERBS_PACKET_BYTES;
+    tug_endpoint_add(endpoint, &view->wire, &tug_transport_verbs, fabric, TUG_VERBS_PACKET_BYTES);
+    tug_endpoint_release(endpoint);
     view->wire.pool.keeps = TUG_VERBS_KEPT;
-    view->turn.wire = &view->wire;
     view->atomics = verbs->device.atomics;
     view->operations_mr = tug_verbs_device_register(
         &verbs->device, fabric->operations, fabric->noperations * sizeof(struct tug_operation),
@@ -123,15 +118,14 @@ static bool open_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
         snprintf(reason, 256, "%s cannot register memory (ulimit -l?)", verbs->device.name);
         return false;
     }
-    tug_engine_call(enter, view);
-    if (!view->turn.entered)
+    if (!tug_endpoint_call_enter(&view->wire))
         snprintf(reason, 256, "no memory");
-    return view->turn.entered;
+    return view->wire.entered;
 }
 
 /* Opens a rail, the first or the next one. */
 static bool add_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
-                     struct tug_turns **homes, struct tug_fabric *fabric, char *reason) {
+                     struct tug_endpoint **homes, struct tug_fabric *fabric, char *reason) {
     if (!open_rail(view, first, homes, fabric, reason))
         return false;
     first->rails[first->nrails++] = view;
@@ -139,7 +133,7 @@ static bool add_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
 }
 
 /* As many more as there are. */
-static void add_rails(struct tug_verbs_view *first, struct tug_turns **homes,
+static void add_rails(struct tug_verbs_view *first, struct tug_endpoint **homes,
                       struct tug_fabric *fabric) {
     char reason[256];
     while (first->nrails < tug_settings.verbs_rails) {
@@ -147,14 +141,14 @@ static void add_rails(struct tug_verbs_view *first, struct tug_turns **homes,
         if (view != NULL && add_rail(view, first, homes, fabric, reason))
             continue;
         if (view != NULL && view->verbs != NULL)
-            close_rail(view);
+            tug_endpoint_close_wire(view);
         else
             free(view);
         return;
     }
 }
 
-static bool open_here(struct tug_verbs_view *first, struct tug_turns **homes,
+static bool open_here(struct tug_verbs_view *first, struct tug_endpoint **homes,
                       struct tug_fabric *fabric, char *reason) {
     if (!add_rail(first, first, homes, fabric, reason))
         return false;
@@ -181,7 +175,7 @@ static bool agreed(const struct tug_fabric *fabric, struct tug_verbs_view *view)
     return true;
 }
 
-int tug_verbs_open_at(struct tug_turns **homes, struct tug_fabric *fabric, void **state,
+int tug_verbs_open_at(struct tug_endpoint **homes, struct tug_fabric *fabric, void **state,
                       char *reason) {
     struct tug_verbs_view *view = calloc(1, sizeof *view);
     snprintf(reason, 256, "no memory");
@@ -206,7 +200,7 @@ int tug_verbs_open_at(struct tug_turns **homes, struct tug_fabric *fabric, void 
 
 /* A view uses the endpoint from when it is found. */
 static int verbs_open(struct tug_fabric *fabric, void **state, char *reason) {
-    static struct tug_turns *homes[TUG_RKEYS];
+    static struct tug_endpoint *homes[TUG_RKEYS];
     return tug_verbs_open_at(homes, fabric, state, reason);
 }
 
@@ -266,25 +260,11 @@ static void verbs_flush(void *state) {
     flush_rails(view, view->wire.fabric->more_comes ? TUG_BATCH_GROWS : TUG_BATCH_ENDS);
 }
 
-/* One look at the queue does for all views: see turns.h. After an arm there is one in any case,
- * since what came between the last look and that does not ring. */
-static bool poll_rail(struct tug_verbs_view *view) {
-    struct tug_verbs *verbs = view->verbs;
-    bool moved = false;
-    view->turn.ready = true;
-    if (verbs->look || tug_turns_is_due(&verbs->turns, &view->turn)) {
-        verbs->look = false;
-        verbs->turns.polls++;
-        moved = tug_verbs_poll(verbs);
-    }
-    return tug_turns_end(&verbs->turns, &view->turn) || moved;
-}
-
 static bool verbs_poll(void *state) {
     const struct tug_verbs_view *first = state;
     bool moved = false;
     for (uint32_t rail = 0; rail < first->nrails; rail++)
-        moved |= poll_rail(first->rails[rail]);
+        moved |= tug_endpoint_poll(first->rails[rail]);
     return moved;
 }
 
@@ -302,7 +282,7 @@ static bool arm_rail(struct tug_verbs *verbs) {
     if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0 || verbs->words > 0 ||
         verbs->yields > 0 || (verbs->messages != NULL && verbs->messages->nheld > 0))
         return false;
-    verbs->look = true;
+    verbs->base.look = true;
     if (verbs->cq_room < verbs->cq_size || verbs->messages != NULL)
         return tug_watcher_sees() && ibv_req_notify_cq(verbs->cq, 0) == 0;
     return true; /* what else can come is a control message */
@@ -401,5 +381,4 @@ const struct tug_transport tug_transport_verbs = {
     .wired = verbs_wired,
     .tells_of_room = verbs_tells_of_room,
     .meet = tug_verbs_meet,
-    .leave = verbs_leave,
 };

@@ -82,7 +82,7 @@ static bool news(struct tug_watch *watch, uint32_t events) {
         atomic_store(&verbs->device_lost, true); /* as above */
     else if (events & EPOLLIN)
         its->take(verbs);
-    tug_turns_ring(&verbs->turns);
+    tug_endpoint_ring(&verbs->base);
     return works;
 }
 
