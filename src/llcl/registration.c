@@ -275,10 +275,9 @@ uint32_t tug_context_ports(const tug_context *context) {
     const struct tug_fabric *fabric = &context->fabric;
     uint32_t most = 1;
     for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
-        if (fabric->states[i] == NULL || tug_transports[i]->ports == NULL)
-            continue;
-        const uint32_t ports = tug_transports[i]->ports(fabric->states[i]);
-        most = ports > most ? ports : most;
+        const struct tug_wire *wire = fabric->states[i];
+        if (wire != NULL && wire->ports > most)
+            most = wire->ports;
     }
     return most;
 }

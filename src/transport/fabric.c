@@ -100,10 +100,10 @@ static int open_row(struct tug_fabric *fabric, unsigned number, bool missing) {
 /* Has this row atomics, and may it do all of them? Cards and CPUs are not atomic to each other: the
  * card's only where nobody uses a CPU's. The same on all. */
 static void learn_atomics(struct tug_fabric *fabric, unsigned number) {
-    const struct tug_transport *row = tug_transports[number];
-    if (row->atomics == NULL || !row->atomics(fabric->states[number]))
+    const struct tug_wire *wire = fabric->states[number];
+    if (!wire->atomics)
         return;
-    fabric->card_atomics = row->orders_atomics;
+    fabric->card_atomics = wire->row->orders_atomics;
     fabric->device_atomics =
         tug_all_agree(fabric->comm, !(fabric->ways & (TUG_WAY_SELF | TUG_WAY_MAPPED)));
     fabric->open_to_atomics = fabric->device_atomics;
@@ -126,7 +126,8 @@ int tug_fabric_open(struct tug_fabric *fabric) {
             return status;
         everywhere |= all_reached(fabric, i);
         by_host |= row->wired_by_host && tug_fabric_carries(fabric, i);
-        if (row->takes == NULL || fabric->states[i] == NULL || row->ports(fabric->states[i]) == 0)
+        const struct tug_wire *wire = fabric->states[i];
+        if (wire == NULL || wire->ports == 0)
             continue;
         fabric->takers[fabric->ntakers++] = (unsigned char)i;
         learn_atomics(fabric, i);

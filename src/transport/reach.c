@@ -92,23 +92,19 @@ const struct tug_transport tug_transport_mapped = {
     .help = "memory of the node's processes that is mapped here: loads, stores and CPU atomics by "
             "the calling thread",
     .missing = tug_shm_missing,
-    .reach = mapped_reach,
 };
 
 const struct tug_transport tug_transport_cma = {
     .name = "cma",
     .help = "large blocks inside the node by cross-memory attach, by the calling thread",
     .missing = tug_cma_missing,
-    .reach = cma_reach,
 };
 
 bool tug_fabric_reach(const struct tug_fabric *fabric, const struct tug_key *key, uint32_t owner,
                       uint64_t offset, uint64_t bytes, struct tug_reach *reach) {
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
-        if ((fabric->ways & 1u << i) && tug_transports[i]->reach != NULL &&
-            tug_transports[i]->reach(fabric, key, owner, offset, bytes, reach))
-            return true;
-    return false;
+    return ((fabric->ways & TUG_WAY_MAPPED) &&
+            mapped_reach(fabric, key, owner, offset, bytes, reach)) ||
+           ((fabric->ways & TUG_WAY_CMA) && cma_reach(fabric, key, owner, offset, bytes, reach));
 }
 
 /* ---- copies ---- */

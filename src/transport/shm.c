@@ -51,7 +51,6 @@ struct trail {
 
 struct view {
     struct tug_wire wire;
-    struct tug_words *words;
     struct reader *reader;
     uint32_t trailing;     /* trails of which something is left */
     uint32_t next;         /* the rank that is next asked whether it waits for room */
@@ -100,20 +99,9 @@ static bool shm_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
 
 static bool shm_tells_of_room(struct tug_wire *wire, uint32_t peer) {
     const uint32_t node_rank = tug_fabric_node_rank(wire->fabric, peer);
-    tug_words_wait(((struct view *)wire)->words, node_rank);
+    tug_words_wait(wire->words, node_rank);
     tug_inbox_await(wire->fabric->team->neighbours[node_rank]->inbox);
     return true;
-}
-
-static void shm_tell(struct tug_wire *wire, uint32_t peer, uint64_t word) {
-    const uint32_t node_rank = tug_fabric_node_rank(wire->fabric, peer);
-    tug_words_tell(((struct view *)wire)->words, node_rank, word);
-    (void)tug_bell_ring(tug_team_bell(wire->fabric->team, (int)node_rank), true);
-}
-
-static uint64_t shm_told(const struct tug_wire *wire, uint32_t peer) {
-    return tug_words_told(((const struct view *)wire)->words,
-                          tug_fabric_node_rank(wire->fabric, peer));
 }
 
 /* ---- receiving ---- */
@@ -263,7 +251,7 @@ static void pay(struct view *view, struct payment *payment) {
             payment->complete = false;
             return;
         }
-        if (tug_words_waits(view->words, view->next))
+        if (tug_words_waits(view->wire.words, view->next))
             left -= tug_bell_ring(tug_team_bell(fabric->team, (int)view->next), true);
         view->next = view->next + 1 < fabric->node_size ? view->next + 1 : 0;
     }
@@ -315,7 +303,7 @@ static void leave(struct tug_wire *wire) {
 }
 
 static void close_wire(struct tug_wire *wire) {
-    tug_words_give(wire->fabric->team, ((struct view *)wire)->words);
+    tug_words_give(wire->fabric->team, wire->words);
     wire->fabric->bell = NULL;
 }
 
@@ -370,7 +358,7 @@ static struct view *open_view(struct tug_fabric *fabric) {
     tug_endpoint_add(endpoint, &view->wire, &tug_transport_shm, fabric, TUG_INBOX_PACKET_BYTES);
     tug_endpoint_release(endpoint);
     view->reader = (struct reader *)endpoint;
-    view->words = words;
+    view->wire.words = words;
     return view;
 }
 
@@ -404,8 +392,6 @@ const struct tug_transport tug_transport_shm = {
     .poll = shm_poll,
     .arm = shm_arm,
     .send = shm_send,
-    .tell = shm_tell,
-    .told = shm_told,
     .tells_of_room = shm_tells_of_room,
     .longs = {TUG_SHM_LONG_LEAST, TUG_SHM_LONG_LEAST, LONG_PIECE, LONG_PIECE, 32},
     .inside = true};

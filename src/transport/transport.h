@@ -53,7 +53,6 @@ struct tug_fabric;
 struct tug_live;
 struct tug_mapped;
 struct tug_packets;
-struct tug_reach;
 struct tug_team;
 struct tug_wire;
 
@@ -98,13 +97,6 @@ struct tug_transport {
      * cannot, it must poll. poll() is called once more after this. NULL: who brings news rings. */
     bool (*arm)(void *state);
 
-    /* ---- memory in reach (reach.h) ---- */
-
-    /* Can the calling thread itself get at [offset, offset + bytes) of what the key names, if
-     * that is right? Then *reach says how. Any thread. NULL: no. */
-    bool (*reach)(const struct tug_fabric *fabric, const struct tug_key *key, uint32_t owner,
-                  uint64_t offset, uint64_t bytes, struct tug_reach *reach);
-
     /* ---- operations of its own ---- */
 
     /* Makes the memory usable and may set registration->rkeys; keeps what it needs in
@@ -117,15 +109,8 @@ struct tug_transport {
      * thread. NULL: none. */
     bool (*takes)(void *state, const struct tug_operation *operation);
 
-    /* Do the devices of all processes do remote atomics, which are then atomic to each other when
-     * every atomic of the context goes by this row? The same everywhere. NULL: no. */
-    bool (*atomics)(const void *state);
     /* True: a process's atomics to one peer are executed in the order in which they are posted. */
     bool orders_atomics;
-
-    /* The number of ports for tug_operation_port(), the same on all; 0: this context's row takes no
-     * operations. Not NULL if `takes` is not. */
-    uint32_t (*ports)(const void *state);
 
     /* Takes the operation over. Never refuses: what does not fit now waits inside, linked by
      * operation->next; where the row has no way to the peer after all, tug_fabric_pass_on(). */
@@ -167,10 +152,6 @@ struct tug_transport {
     /* Has every process of another node a connection to this one, and has this one asked for none?
      * Then hardly any of those messages come any more. NULL: no. */
     bool (*wired)(void *state);
-    /* tell: tells the peer a word, which replaces the one before, and wakes it. told: the word that
-     * the peer has told last, 0 at first. NULL: there are no such words. */
-    void (*tell)(struct tug_wire *wire, uint32_t peer, uint64_t word);
-    uint64_t (*told)(const struct tug_wire *wire, uint32_t peer);
     struct tug_longs longs;
     /* What has been sent may lie at a peer that does not look, in memory that nobody bounds. */
     bool piles_up;

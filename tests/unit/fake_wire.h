@@ -1,6 +1,6 @@
 /* Packets between two processes that are both in this one, by a wire that is a queue: the test
- * decides what is delivered, and when. Which of a wire's abilities it has (words, trailers) is in
- * the test's own struct tug_transport, made of the functions below. */
+ * decides what is delivered, and when. Whether the wire has trailers is in the test's own struct
+ * tug_transport, made of the functions below. */
 #ifndef TUG_TEST_FAKE_WIRE_H
 #define TUG_TEST_FAKE_WIRE_H
 
@@ -18,7 +18,6 @@ struct fake_wire {
     unsigned sent, long_ones; /* packets; those with trailers */
     bool begun;               /* the first packet has been handed up, its trailer goes on */
     size_t come;              /* of that trailer */
-    uint64_t word;            /* from the other one */
 };
 
 struct side {
@@ -125,16 +124,6 @@ static const struct tug_transport fake_trailing = {
     .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, TUG_LONGS_MOST},
     .abandon = fake_abandon,
     .poll = fake_poll};
-
-static inline void fake_tell(struct tug_wire *wire, uint32_t peer, uint64_t word) {
-    (void)peer;
-    ((struct fake_wire *)wire)->to->word = word;
-}
-
-static inline uint64_t fake_told(const struct tug_wire *wire, uint32_t peer) {
-    (void)peer;
-    return ((const struct fake_wire *)wire)->word;
-}
 
 /* Bytes on the wire to b that a did not write. */
 static inline void fake_inject(const void *bytes, size_t n) {

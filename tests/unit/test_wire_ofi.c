@@ -543,7 +543,7 @@ static void atomics(void **state) {
                  {TUG_SWAP, 9, 9}};
     uint64_t *word = (uint64_t *)(void *)(sides[1].sent_from + 64), found, expected = 100;
     (void)state;
-    if (!tug_transport_ofi.atomics(sides[0].view))
+    if (!sides[0].view->wire.atomics)
         return;
     *word = expected;
     struct tug_operation *operation = operation_of(TUG_OPERATION_FETCH, 64, NULL, 8);
@@ -622,7 +622,7 @@ static ssize_t broken(struct fid_ep *ep, const void *buf, size_t count, void *de
 /* An atomic that fails ends with an error: other ways are not atomic to the card's. */
 static void atomics_fail(void **state) {
     (void)state;
-    if (!tug_transport_ofi.atomics(sides[0].view))
+    if (!sides[0].view->wire.atomics)
         return;
     struct tug_ofi_endpoint *endpoint = sides[0].view->endpoint;
     struct fi_ops_atomic *theirs = endpoint->ep->atomic, ours = *theirs;
@@ -676,7 +676,7 @@ static void registrations(void **state) {
         ours.reg = which == 0 ? refuse : give_wide_key;
         if (which == 2)
             endpoint->domain->mr = theirs;
-        sides[1].view->operates = which != 2;
+        sides[1].view->wire.ports = which != 2;
         register_it();
         assert_null(memory->of_transport[TUG_BY_OFI]);
         struct tug_operation *write = operation_of(TUG_OPERATION_WRITE, 0, sides[0].sent_from, 8);
@@ -688,15 +688,15 @@ static void registrations(void **state) {
 static void no_operations(void **state) {
     struct tug_ofi_endpoint *endpoint = sides[0].view->endpoint;
     (void)state;
-    assert_int_equal(tug_transport_ofi.ports(sides[0].view), 0);
+    assert_int_equal(sides[0].view->wire.ports, 0);
     tug_settings.ofi_rma = true;
     sides[0].fabric.states[TUG_BY_VERBS] = &sides;
     struct tug_ofi_view *other = tug_ofi_view_make(endpoint, &sides[0].fabric);
-    assert_int_equal(tug_transport_ofi.ports(other), 0);
+    assert_int_equal(other->wire.ports, 0);
     tug_transport_ofi.close(other);
     sides[0].fabric.states[TUG_BY_VERBS] = NULL;
     other = tug_ofi_view_make(endpoint, &sides[0].fabric);
-    assert_int_equal(tug_transport_ofi.ports(other), tug_ofi_reads(endpoint));
+    assert_int_equal(other->wire.ports, tug_ofi_reads(endpoint));
     tug_transport_ofi.close(other);
     tug_settings.ofi_rma = false;
 }

@@ -328,25 +328,24 @@ static void without_memory_it_cannot_be_had(void **state) {
 static void words_are_each_context_s_own(void **state) {
     struct side *a = make_side(0, 7), *b = make_side(0, 8);
     struct side *far_a = make_side(1, 7), *far_b = make_side(1, 8);
-    const struct tug_transport *row = a->wire->row;
     (void)state;
-    assert_int_equal(row->told(a->wire, 1), 0);
-    row->tell(far_a->wire, 0, 5);
-    row->tell(far_b->wire, 0, 6);
-    row->tell(a->wire, 1, 7);
-    assert_int_equal(row->told(a->wire, 1), 5);
-    assert_int_equal(row->told(b->wire, 1), 6);
-    assert_int_equal(row->told(far_a->wire, 0), 7);
-    assert_int_equal(row->told(far_b->wire, 0), 0);
+    assert_int_equal(tug_words_told(a->wire->words, 1), 0);
+    tug_words_tell(far_a->wire->words, 0, 5);
+    tug_words_tell(far_b->wire->words, 0, 6);
+    tug_words_tell(a->wire->words, 1, 7);
+    assert_int_equal(tug_words_told(a->wire->words, 1), 5);
+    assert_int_equal(tug_words_told(b->wire->words, 1), 6);
+    assert_int_equal(tug_words_told(far_a->wire->words, 0), 7);
+    assert_int_equal(tug_words_told(far_b->wire->words, 0), 0);
     const size_t used = taken[0];
     free_side(a);
     free_side(far_a);
     a = make_side(0, 9);
     far_a = make_side(1, 9);
-    assert_int_equal(taken[0], used);           /* they are taken again, */
-    assert_int_equal(row->told(a->wire, 1), 0); /* as new */
-    assert_int_equal(row->told(far_a->wire, 0), 0);
-    assert_int_equal(row->told(b->wire, 1), 6);
+    assert_int_equal(taken[0], used);                       /* they are taken again, */
+    assert_int_equal(tug_words_told(a->wire->words, 1), 0); /* as new */
+    assert_int_equal(tug_words_told(far_a->wire->words, 0), 0);
+    assert_int_equal(tug_words_told(b->wire->words, 1), 6);
     free_side(a);
     free_side(far_a);
     free_side(b);

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include "node/page.h"
+#include "node/words.h"
 #include "tests/unit/fake_wire.h"
 #include "transport/packets/packets.h"
 
@@ -14,12 +16,32 @@
 #define MEMORY 4096
 #define PACKET_BYTES 2048
 
-static const struct tug_transport type = {
-    .name = "words", .send = fake_send, .poll = fake_poll, .tell = fake_tell, .told = fake_told};
+static const struct tug_transport type = {.name = "words", .send = fake_send, .poll = fake_poll};
+
+/* The two are a node. */
+static _Atomic uint64_t all[4];
+static struct tug_words words[2] = {{.row = 2, .mine = 0, .all = all},
+                                    {.row = 2, .mine = 1, .all = all}};
+
+static void join_node(struct side *side) {
+    static const uint32_t ranks[] = {0, 1};
+    static struct tug_node_page page;
+    static struct tug_neighbour neighbour = {.page = &page};
+    static struct tug_neighbour *neighbours[] = {&neighbour, &neighbour};
+    static struct tug_team team = {.neighbours = neighbours};
+    side->fabric.team = &team;
+    side->fabric.node_ranks = ranks;
+    side->fabric.node_size = 2;
+    side->out.wire.words = &words[side->fabric.rank];
+    side->packets.hears_words = true;
+}
 
 static int set_up(void **state) {
     (void)state;
+    memset(all, 0, sizeof(all));
     fake_begin(&type, PACKET_BYTES, OPERATIONS, MEMORY);
+    join_node(a);
+    join_node(b);
     return 0;
 }
 
@@ -87,7 +109,7 @@ static void test_word_for_what_was_not_sent(void **state) {
     (void)state;
     struct record record;
     write_at(0, &record);
-    a->out.word = 7;
+    tug_words_tell(&words[1], 0, 7);
     poll_once(a);
     assert_int_equal(record.completed, 1);
     assert_int_equal(record.status, TUG_ERR_PEER);

@@ -215,7 +215,7 @@ void rails_ports(void **state) {
     enum { EACH = 20, PORTS = 4 };
     struct fake_end ends[EACH * PORTS];
     open_devices(state, "4");
-    assert_int_equal(tug_transport_verbs.ports(ORIGIN->view), PORTS);
+    assert_int_equal(ORIGIN->view->wire.ports, PORTS);
     for (unsigned i = 0; i < PORTS; i++)
         run_one(TUG_OPERATION_WRITE, 0, 0, 512 * KIB); /* all are connected */
     for (unsigned round = 0; round < 2; round++) {

@@ -128,7 +128,7 @@ struct fake *fake_add(unsigned context, uint32_t rank) {
     }
     fake->view = state;
     fake->verbs = fake->view->verbs;
-    fabric->device_atomics = fabric->open_to_atomics = tug_transport_verbs.atomics(state);
+    fabric->device_atomics = fabric->open_to_atomics = ((const struct tug_wire *)state)->atomics;
     return fake;
 }
 

@@ -47,14 +47,6 @@ static bool ofi_busy(void *state) {
     return ((const struct tug_ofi_view *)state)->out > 0;
 }
 
-static bool ofi_atomics(const void *state) {
-    return ((const struct tug_ofi_view *)state)->atomics;
-}
-
-static uint32_t ofi_ports(const void *state) {
-    return ((const struct tug_ofi_view *)state)->operates;
-}
-
 /* ---- opening and closing ---- */
 
 struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
@@ -68,8 +60,8 @@ struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
                      tug_ofi_reads(endpoint) ? &tug_transport_ofi : &without, fabric,
                      TUG_OFI_PACKET_BYTES);
     view->endpoint = endpoint;
-    view->operates = tug_ofi_operates(endpoint) && fabric->states[TUG_BY_VERBS] == NULL;
-    view->atomics = view->operates && tug_ofi_has_atomics(endpoint);
+    view->wire.ports = tug_ofi_operates(endpoint) && fabric->states[TUG_BY_VERBS] == NULL;
+    view->wire.atomics = view->wire.ports > 0 && tug_ofi_has_atomics(endpoint);
     view->addresses = calloc(fabric->nranks, sizeof(fi_addr_t));
     view->told = calloc(fabric->nranks, sizeof(struct tug_ofi_address));
     if (view->addresses != NULL && view->told != NULL)
@@ -100,7 +92,7 @@ static bool all_alike(const struct tug_fabric *fabric, const struct tug_ofi_view
     if (view != NULL) {
         const struct fi_info *info = view->endpoint->info;
         words[1] = (int64_t)info->addr_format * 8 + tug_ofi_reads(view->endpoint) * 4 +
-                   view->operates * 2 + view->atomics;
+                   view->wire.ports * 2 + view->wire.atomics;
         for (const char *at = info->fabric_attr->prov_name; *at != '\0'; at++)
             words[1] = (words[1] * 131 + *at) % 0x7fffffff;
     }
@@ -172,8 +164,6 @@ const struct tug_transport tug_transport_ofi = {
     .register_memory = tug_ofi_register,
     .deregister_memory = tug_ofi_deregister,
     .takes = tug_ofi_takes,
-    .atomics = ofi_atomics,
-    .ports = ofi_ports,
     .post = tug_ofi_post,
     .busy = ofi_busy,
     .poll = tug_endpoint_poll,

@@ -103,8 +103,6 @@ struct tug_ofi_view {
     fi_addr_t *addresses;         /* [nranks] */
     struct tug_ofi_queue held;    /* what has come before the view was ready, or there was memory */
     struct tug_ofi_read *reads; /* trailers that have not come whole, at most one of each process */
-    bool operates;              /* it has operations of its own, see rma.c */
-    bool atomics;               /* of them atomics */
     uint32_t out;               /* operations that have not ended */
     bool greeted, heard;        /* the next process has been greeted, this one has been */
     bool stuck;                 /* what it holds could not be handed up, for want of memory */

@@ -74,7 +74,7 @@ int tug_ofi_register(void *state, struct tug_registration *registration) {
     const struct tug_ofi_view *view = state;
     struct tug_ofi_endpoint *endpoint = view->endpoint;
     int error;
-    if (!view->operates || registration->bytes == 0)
+    if (view->wire.ports == 0 || registration->bytes == 0)
         return 0;
     const uint32_t name = atomic_fetch_add_explicit(&endpoint->names, 1, memory_order_relaxed) + 1;
     struct fid_mr *region =

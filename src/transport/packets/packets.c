@@ -221,7 +221,7 @@ void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->moves = tug_packets_moves;
     wire->recalls = tug_packets_recall;
     packets->wires[packets->nwires++] = wire;
-    packets->hears_words |= wire->row->told != NULL;
+    packets->hears_words |= wire->words != NULL;
     packets->batches |= wire->row->flush != NULL;
     packets->inside &= wire->row->inside;
     tell_wires(packets);

@@ -4,6 +4,7 @@
 #include "base/copy.h"
 #include "base/log.h"
 #include "base/trace.h"
+#include "node/words.h"
 #include "transport/packets/apply.h"
 #include "transport/packets/packets.h"
 
@@ -341,9 +342,10 @@ static bool take_acknowledgement(struct tug_packets *packets, struct tug_stream 
 }
 
 bool tug_stream_take_word(struct tug_packets *packets, struct tug_stream *stream) {
-    if (stream->number == stream->acked || stream->wire->row->told == NULL)
+    if (stream->number == stream->acked || stream->wire->words == NULL)
         return false;
-    const uint64_t word = stream->wire->row->told(stream->wire, stream->peer);
+    const uint64_t word =
+        tug_words_told(stream->wire->words, tug_fabric_node_rank(packets->fabric, stream->peer));
     const uint32_t applied = (uint32_t)word;
     if (word >> 32 != stream->taken || applied == tug_wire_number(stream->acked))
         return false;

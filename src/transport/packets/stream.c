@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "base/trace.h"
+#include "node/words.h"
 #include "transport/packets/packets.h"
 
 /* ---- streams ---- */
@@ -349,12 +350,15 @@ void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *st
 
 /* Acknowledges by a word. False: only a packet can, or packets wait that are to go ahead. */
 static bool tell(struct tug_stream *stream) {
-    if (stream->wire->row->tell == NULL || stream->unsent_first != NULL)
+    const struct tug_fabric *fabric = stream->wire->fabric;
+    if (stream->wire->words == NULL || stream->unsent_first != NULL)
         return false;
     stream->told = stream->applied;
     stream->pressed = false;
-    stream->wire->row->tell(stream->wire, stream->peer,
-                            (uint64_t)stream->sent << 32 | tug_wire_number(stream->applied));
+    const uint32_t node_rank = tug_fabric_node_rank(fabric, stream->peer);
+    tug_words_tell(stream->wire->words, node_rank,
+                   (uint64_t)stream->sent << 32 | tug_wire_number(stream->applied));
+    (void)tug_bell_ring(tug_team_bell(fabric->team, (int)node_rank), true);
     return true;
 }
 

@@ -90,11 +90,20 @@ static inline void tug_pool_pass(struct tug_pool *from, struct tug_pool *to) {
 }
 
 struct tug_endpoint;
+struct tug_words;
 
 struct tug_wire {
     const struct tug_transport *row;
     struct tug_fabric *fabric;
     struct tug_pool pool;
+    /* Of a row that takes operations, the same on all: the number of ports for
+     * tug_operation_port(), 0: this context's takes none; and, do the devices of all processes do
+     * remote atomics, which are then atomic to each other when every atomic of the context goes by
+     * this row? Both are set by `open`. */
+    uint32_t ports;
+    bool atomics;
+    /* By these the node's processes acknowledge its packets (node/words.h); NULL: packets do. */
+    struct tug_words *words;
     /* Of a view of an endpoint (endpoint.h), which alone writes these; NULL: it is none. */
     struct tug_endpoint *endpoint;
     bool entered;

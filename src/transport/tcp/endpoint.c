@@ -63,7 +63,6 @@ void tug_tcp_close_link(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *
     if (link->is_beside)
         link->peer = NULL; /* which may go before it */
     endpoint->nbeside -= link->is_beside;
-    endpoint->nheld -= link->held;
     endpoint->nstuck -= link->stuck;
     link->held = link->stuck = false;
     if (link->left > 0 && link->left_wire != NULL)
@@ -240,7 +239,6 @@ void tug_tcp_want_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *l
 }
 
 void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool held) {
-    endpoint->nheld += held ? 1u : -1u;
     link->held = held;
     change_events(endpoint, link);
 }

@@ -74,8 +74,7 @@ struct tug_tcp_endpoint {
     uint64_t rest_ns;            /* the listener is not looked at before that */
     uint32_t nlater;             /* links that are to be made again */
     uint32_t nblind;             /* links that are in no epoll set */
-    uint32_t nheld;              /* links that wait for a view to be ready, or */
-    uint32_t nstuck;             /* for memory */
+    uint32_t nstuck;             /* links that wait for memory */
     uint32_t nbeside;            /* connections beside links */
     uint32_t nwanted;            /* such as the next poll makes */
     uint32_t to_tell;            /* links whose end the streams have not been told yet */

@@ -495,7 +495,6 @@ struct tug_verbs_view {
     uint32_t first;               /* the number of operation 0 */
     uint32_t out; /* operations taken and not completed, those cut into shares too */
     uint32_t ncontacts;
-    bool atomics;              /* the devices of all processes have atomics */
     bool carries;              /* packets */
     struct tug_table contacts; /* by the peers' ranks */
 };

@@ -110,7 +110,7 @@ static bool open_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
     tug_endpoint_add(endpoint, &view->wire, &tug_transport_verbs, fabric, TUG_VERBS_PACKET_BYTES);
     tug_endpoint_release(endpoint);
     view->wire.pool.keeps = TUG_VERBS_KEPT;
-    view->atomics = verbs->device.atomics;
+    view->wire.atomics = verbs->device.atomics;
     view->operations_mr = tug_verbs_device_register(
         &verbs->device, fabric->operations, fabric->noperations * sizeof(struct tug_operation),
         (uintptr_t)fabric->operations, IBV_ACCESS_LOCAL_WRITE);
@@ -162,14 +162,14 @@ static bool agreed(const struct tug_fabric *fabric, struct tug_verbs_view *view)
     enum { NOT_HERE, NO_ATOMICS, NO_MESSAGES, LINK, NOT_LINK, NO_RAILS, VOTES };
     const bool here = view != NULL;
     const int64_t link = here ? view->verbs->device.link_layer : 0;
-    int64_t votes[VOTES] = {!here, !here || !view->atomics,          !here || !view->carries, link,
+    int64_t votes[VOTES] = {!here, !here || !view->wire.atomics,     !here || !view->carries, link,
                             ~link, here ? -(int64_t)view->nrails : 0};
     if (fabric->comm != MPI_COMM_NULL &&
         tug_agree(fabric->comm, MPI_MAX, votes, VOTES) != MPI_SUCCESS)
         return false;
     if (!here || votes[NOT_HERE] || votes[LINK] != ~votes[NOT_LINK])
         return false;
-    view->atomics = !votes[NO_ATOMICS];
+    view->wire.atomics = !votes[NO_ATOMICS];
     view->carries = !votes[NO_MESSAGES];
     close_rails(view, (uint32_t)-votes[NO_RAILS]);
     return true;
@@ -192,8 +192,9 @@ int tug_verbs_open_at(struct tug_endpoint **homes, struct tug_fabric *fabric, vo
     for (uint32_t rail = 0; rail < view->nrails; rail++) {
         const struct tug_verbs_device *device = &view->rails[rail]->verbs->device;
         tug_log(TUG_VERBOSE_INFO, "verbs: %s port %u, %s", device->name, device->port,
-                view->atomics ? "with atomics" : "without atomics");
+                view->wire.atomics ? "with atomics" : "without atomics");
     }
+    view->wire.ports = view->nrails;
     *state = view;
     return 0;
 }
@@ -205,16 +206,6 @@ static int verbs_open(struct tug_fabric *fabric, void **state, char *reason) {
 }
 
 /* ---- the row ---- */
-
-static bool verbs_atomics(const void *state) {
-    const struct tug_verbs_view *view = state;
-    return view->atomics;
-}
-
-static uint32_t verbs_ports(const void *state) {
-    const struct tug_verbs_view *view = state;
-    return view->nrails;
-}
 
 static int verbs_register(void *state, struct tug_registration *registration) {
     tug_verbs_memory_register(state, registration);
@@ -364,9 +355,7 @@ const struct tug_transport tug_transport_verbs = {
     .register_memory = verbs_register,
     .deregister_memory = verbs_deregister,
     .takes = verbs_takes,
-    .atomics = verbs_atomics,
     .orders_atomics = true,
-    .ports = verbs_ports,
     .post = verbs_post,
     .post_signalled = tug_verbs_post_signalled,
     .flush = verbs_flush,
