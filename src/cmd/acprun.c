@@ -7,11 +7,9 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cmd/cmd.h"
 #include "cmd/pick.h"
@@ -98,9 +96,7 @@ bool tug_acprun_launches(const struct tug_acprun *acprun) {
 }
 
 void tug_acprun_launch(const struct tug_acprun *acprun, int argc, char **argv) {
-    const char **words = calloc((size_t)argc + LAUNCHER_WORDS + 1, sizeof *words);
-    if (words == NULL)
-        return;
+    const char *words[LAUNCHER_WORDS + 1] = {NULL};
     size_t n = 1;
     words[n++] = "-n";
     words[n++] = acprun->ranks != NULL ? acprun->ranks : "1";
@@ -112,17 +108,12 @@ void tug_acprun_launch(const struct tug_acprun *acprun, int argc, char **argv) {
         words[n++] = "-host";
         words[n++] = acprun->nodes;
     }
-    for (int i = 0; i < argc; i++)
-        words[n++] = argv[i];
     struct tug_pick pick;
     tug_pick_command(argc, argv, &pick);
     const char *const *names = tug_mpi_launchers(tug_library_choose(tug_pick_mpi(&pick)));
     errno = ENOENT;
     for (; *names != NULL && errno == ENOENT; names++) {
         words[0] = *names;
-        execvp(words[0], (char **)(uintptr_t)words);
+        tug_cmd_become(words, argc, argv, NULL);
     }
-    const int error = errno;
-    free((void *)words);
-    errno = error;
 }

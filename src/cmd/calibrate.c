@@ -44,11 +44,8 @@ static int measure(const char *file) {
     struct tug_team *team;
     struct tug_model_parameters parameters;
     int provided;
-    char why[512];
-    if (tug_settings_load(why, sizeof(why)) != 0) {
-        tug_cmd_say("%s", why);
+    if (tug_cmd_load_settings() != 0)
         return TUG_EXIT_FAILED;
-    }
     if (!tug_host_complete() ||
         tug_host.Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS ||
         provided != MPI_THREAD_MULTIPLE) {

@@ -84,6 +84,14 @@ int tug_cmd_no_value(const char *command, const char *option);
 int tug_cmd_no_argument(const char *command, const char *argument);
 int tug_cmd_cannot_run(const char *name, int error);
 
+/* Loads the settings. 0, or 1 with the reason said. */
+int tug_cmd_load_settings(void);
+
+/* Becomes a program: `before` and `after` (up to a NULL; or NULL: none) stand around the words of
+ * argv. Looks in PATH if there is no slash in its name. Returns with errno. */
+void tug_cmd_become(const char *const before[], int argc, char *const argv[],
+                    const char *const after[]);
+
 /* A whole number from 1 to `most` at *text, which then points behind it. */
 bool tug_take_number(const char **text, uint64_t most, uint64_t *number);
 

@@ -110,12 +110,9 @@ static char *without_library(const char *list) {
 
 /* Settings that cannot be, or leave nothing to compare, are told before anything runs. */
 static int prepare_sides(struct compare *compare) {
-    char why[512];
     const char *already = getenv("LD_PRELOAD"), *switched = getenv("TUGBOAT");
-    if (tug_settings_load(why, sizeof why) != 0) {
-        tug_cmd_say("%s", why);
+    if (tug_cmd_load_settings() != 0)
         return TUG_EXIT_USAGE;
-    }
     if (!tug_settings.enabled) {
         tug_cmd_say("compare: TUGBOAT=off is in the environment, so both sides would be the host "
                     "MPI alone: take it out");

@@ -178,18 +178,9 @@ static void print_unknown_comment(const char *name, void *arg) {
     printf("# %s is not a setting and has no effect\n", name);
 }
 
-/* 0, or the exit status, with the reason said. */
-static int load_settings(void) {
-    char error[512];
-    if (tug_settings_load(error, sizeof error) == 0)
-        return 0;
-    tug_cmd_say("%s", error);
-    return 1;
-}
-
 static int info_transports(void) {
     host_mpi = tug_host_open(RTLD_LOCAL);
-    const int status = load_settings();
+    const int status = tug_cmd_load_settings();
     if (status == 0)
         print_ways();
     return status;
@@ -198,7 +189,7 @@ static int info_transports(void) {
 /* The configuration as a shell reads it, and where each value came from. */
 static int info_configuration(void) {
     struct tug_setting_row row;
-    const int status = load_settings();
+    const int status = tug_cmd_load_settings();
     printf("# Tugboat %s: settings in effect\n", tug_version());
     for (size_t i = 0; tug_settings_row(i, &row); i++)
         printf("%s=%-*s # %s; %s\n", row.name, (int)(40 - strlen(row.name)), row.value,
@@ -229,7 +220,7 @@ static void print_thresholds(void) {
 static int info_tuning(void) {
     struct tug_model_parameters parameters;
     char why[512];
-    if (load_settings() != 0)
+    if (tug_cmd_load_settings() != 0)
         return 1;
     print_thresholds();
     if (tug_settings.tuning == NULL) {
@@ -256,7 +247,7 @@ static int info_all(void) {
     printf("settings\n");
     tug_settings_print(stdout);
     tug_settings_unknown(print_unknown, NULL);
-    return load_settings();
+    return tug_cmd_load_settings();
 }
 
 int tug_cmd_info(int argc, char **argv) {

@@ -251,11 +251,8 @@ int tug_cmd_memory(const char *text) {
         tug_cmd_say("info --memory needs RANKS or RANKS,ACTIVE, for example 1000000,1024");
         return TUG_EXIT_USAGE;
     }
-    char error[512];
-    if (tug_settings_load(error, sizeof error) != 0) {
-        tug_cmd_say("%s", error);
+    if (tug_cmd_load_settings() != 0)
         return 1;
-    }
     if (active == 0)
         active = ranks < ACTIVE_DEFAULT ? ranks : ACTIVE_DEFAULT;
     print_table(ranks, (uint32_t)active);

@@ -215,10 +215,8 @@ static bool parse(struct options *options, int argc, char **argv) {
 static int load_parameters(struct options *options) {
     char why[512];
     struct tug_model_report *report = options->report;
-    if (tug_settings_load(why, sizeof(why)) != 0) {
-        tug_cmd_say("%s", why);
+    if (tug_cmd_load_settings() != 0)
         return 1;
-    }
     report->machine = options->parameters != NULL ? options->parameters : tug_settings.tuning;
     if (report->machine == NULL)
         report->machine = "default";

@@ -37,22 +37,36 @@ static void find_folder(char folder[PATH_MAX]) {
         *slash = '\0';
 }
 
-void tug_launch_ranks(char *const launcher[], int n, const char *command, const char *argument) {
-    char self[PATH_MAX];
-    const char **words = calloc((size_t)n + 5, sizeof *words);
-    find_self(self);
+static size_t count(const char *const words[]) {
+    size_t n = 0;
+    while (words != NULL && words[n] != NULL)
+        n++;
+    return n;
+}
+
+void tug_cmd_become(const char *const before[], int argc, char *const argv[],
+                    const char *const after[]) {
+    const size_t nbefore = count(before), nafter = count(after), n = (size_t)argc;
+    const char **words = calloc(nbefore + n + nafter + 1, sizeof *words);
     if (words == NULL)
         return;
-    for (int i = 0; i < n; i++)
-        words[i] = launcher[i];
-    words[n] = self;
-    words[n + 1] = command;
-    words[n + 2] = TUG_RANK_OPTION;
-    words[n + 3] = argument;
+    for (size_t i = 0; i < nbefore; i++)
+        words[i] = before[i];
+    for (size_t i = 0; i < n; i++)
+        words[nbefore + i] = argv[i];
+    for (size_t i = 0; i < nafter; i++)
+        words[nbefore + n + i] = after[i];
     execvp(words[0], (char **)(uintptr_t)words);
     const int error = errno;
     free((void *)words);
     errno = error;
+}
+
+void tug_launch_ranks(char *const launcher[], int n, const char *command, const char *argument) {
+    char self[PATH_MAX];
+    find_self(self);
+    tug_cmd_become(NULL, n, launcher,
+                   (const char *[]){self, command, TUG_RANK_OPTION, argument, NULL});
 }
 
 void tug_command_hand_over(const char *command, int argc, char **argv) {
@@ -63,15 +77,7 @@ void tug_command_hand_over(const char *command, int argc, char **argv) {
         return;
     find_folder(self);
     snprintf(other, sizeof other, "%s/tugboat-%s", self, tug_mpi_names[pick.launcher]);
-    const char **words = calloc((size_t)argc + 3, sizeof *words);
-    if (words == NULL)
-        return;
-    words[0] = other;
-    words[1] = command;
-    for (int i = 0; i < argc; i++)
-        words[i + 2] = argv[i];
-    execv(other, (char **)(uintptr_t)words);
-    free((void *)words);
+    tug_cmd_become((const char *[]){other, command, NULL}, argc, argv, NULL);
 }
 
 /* Only the folder is resolved: the name stays without a version, whatever it links to. */

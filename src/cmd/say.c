@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/settings.h"
 #include "cmd/cmd.h"
 
 void tug_cmd_say(const char *format, ...) {
@@ -46,6 +47,14 @@ bool tug_take_number(const char **text, uint64_t most, uint64_t *number) {
     *number = strtoull(*text, &end, 10);
     *text = end;
     return errno == 0 && *number >= 1 && *number <= most;
+}
+
+int tug_cmd_load_settings(void) {
+    char why[512];
+    if (tug_settings_load(why, sizeof why) == 0)
+        return 0;
+    tug_cmd_say("%s", why);
+    return 1;
 }
 
 void tug_print_string(const char *text, FILE *out) {
