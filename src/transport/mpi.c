@@ -37,8 +37,7 @@ struct trailing {
     bool failed;             /* the host has said so */
     bool dropped;            /* the packet before it was no packet: no stream expects it */
     unsigned char *unwanted; /* where it is received that nobody wants; NULL: it is not */
-    bool has_ended;
-    bool over; /* that has been told, and what has waited for it is to be handed up */
+    bool over; /* it has ended, which has been told; what has waited for it is to be handed up */
     struct tug_buffer *buffer;                       /* that it follows; NULL: it is received */
     struct tug_buffer *waiting_first, *waiting_last; /* packets that its source has sent since */
     MPI_Request request;
@@ -186,10 +185,11 @@ static bool look(struct mpi_wire *mpi) {
 
 /* ---- trailers ---- */
 
-/* The oldest trailer that is received from that source; NULL: none is. */
-static struct trailing *find(const struct mpi_wire *mpi, uint32_t source) {
+/* The oldest trailer but that one that is received from that source; NULL: none is. */
+static struct trailing *find(const struct mpi_wire *mpi, uint32_t source,
+                             const struct trailing *but) {
     struct trailing *one = mpi->trailing;
-    while (one != NULL && (one->buffer != NULL || one->peer != source))
+    while (one != NULL && (one->buffer != NULL || one->peer != source || one == but))
         one = one->next;
     return one;
 }
@@ -257,7 +257,7 @@ static bool hand_up(struct mpi_wire *mpi, uint32_t source, const void *memory, s
 /* Is it the oldest that is sent to its peer, or received from it, and has not ended? */
 static bool is_next(const struct mpi_wire *mpi, const struct trailing *one) {
     const struct trailing *other = mpi->trailing;
-    while (other->has_ended || other->peer != one->peer ||
+    while (other->over || other->peer != one->peer ||
            (other->buffer == NULL) != (one->buffer == NULL))
         other = other->next;
     return other == one;
@@ -292,7 +292,7 @@ static bool may_pass(const struct mpi_wire *mpi, const struct trailing *one, uin
 static bool hand_up_waiting(struct mpi_wire *mpi, struct trailing *before) {
     while (before->waiting_first != NULL) {
         struct tug_buffer *buffer = before->waiting_first, *next = buffer->next;
-        struct trailing *one = find(mpi, before->peer);
+        struct trailing *one = find(mpi, before->peer, before);
         const uint32_t bytes = buffer->packet.used;
         const bool passes = may_pass(mpi, one, before->peer, buffer->memory, bytes);
         if (passes && !hand_up(mpi, before->peer, buffer->memory, bytes))
@@ -320,47 +320,31 @@ static void end_message(struct mpi_wire *mpi, const struct trailing *one) {
         wire->ended(wire->receiver, one->peer);
 }
 
-/* The first that has ended, taken out; NULL: there is none. */
-static struct trailing *take_ended(struct mpi_wire *mpi) {
-    struct trailing **at = &mpi->trailing;
-    while (*at != NULL && !(*at)->has_ended)
-        at = &(*at)->next;
-    struct trailing *one = *at;
-    if (one != NULL)
-        *at = one->next;
-    return one;
-}
-
-/* Its message has ended, now or before. False: something that waits for it stays. */
-static bool end_trailing(struct mpi_wire *mpi, struct trailing *one) {
-    if (!one->over)
-        end_message(mpi, one);
-    one->over = true;
-    return hand_up_waiting(mpi, one);
-}
-
-/* True if any has ended. All are looked at before, as what they end may begin others. */
-static bool look_at_trailers(struct mpi_wire *mpi) {
-    struct trailing *stay = NULL;
-    bool any = false;
-    if (mpi->trailing == NULL || !tug_engine_enter_host())
+/* Has its message just ended? The host is asked only about the next of each peer and direction. */
+static bool ends(const struct mpi_wire *mpi, struct trailing *one) {
+    if (one->over || !is_next(mpi, one) || !tug_engine_enter_host())
         return false;
-    for (struct trailing *one = mpi->trailing; one != NULL; one = one->next)
-        any |= one->has_ended = one->over || (is_next(mpi, one) && is_done(one));
+    one->over = is_done(one);
     tug_engine_leave_host();
-    for (struct trailing *one; (one = take_ended(mpi)) != NULL;) {
-        if (end_trailing(mpi, one)) {
+    return one->over;
+}
+
+/* True if any has ended. What they end may begin others, which come behind them. One behind which
+ * something waits that cannot be handed up stays where it is. */
+static bool look_at_trailers(struct mpi_wire *mpi) {
+    struct trailing **at = &mpi->trailing, *one;
+    bool any = false;
+    while ((one = *at) != NULL) {
+        if (ends(mpi, one)) {
+            any = true;
+            end_message(mpi, one);
+        }
+        if (one->over && hand_up_waiting(mpi, one)) {
+            *at = one->next;
             free_trailing(one);
         } else {
-            one->next = stay;
-            stay = one;
+            at = &one->next;
         }
-    }
-    while (stay != NULL) {
-        struct trailing *one = stay;
-        stay = one->next;
-        one->next = mpi->trailing; /* first: what comes from its source waits behind it */
-        mpi->trailing = one;
     }
     return any;
 }
@@ -369,7 +353,7 @@ static bool look_at_trailers(struct mpi_wire *mpi) {
 static void mpi_abandon(struct tug_wire *wire, uint32_t peer) {
     const struct mpi_wire *mpi = (const struct mpi_wire *)wire;
     for (const struct trailing *one = mpi->trailing; one != NULL; one = one->next)
-        if (one->buffer != NULL && one->peer == peer)
+        if (one->buffer != NULL && !one->over && one->peer == peer)
             wire->keeps(wire->receiver, one->buffer);
 }
 
@@ -377,7 +361,7 @@ static void mpi_abandon(struct tug_wire *wire, uint32_t peer) {
 
 /* Hands up what that receive has brought, or lets it wait for a trailer. False: no memory. */
 static bool take(struct mpi_wire *mpi, uint32_t i) {
-    struct trailing *one = find(mpi, mpi->from[i]);
+    struct trailing *one = find(mpi, mpi->from[i], NULL);
     const void *memory = mpi->buffers[i]->memory;
     const size_t bytes = (size_t)mpi->came[i];
     if (may_pass(mpi, one, mpi->from[i], memory, bytes))
