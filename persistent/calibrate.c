@@ -284,7 +284,7 @@ static bool look(const struct calibration *c, struct under_way all[TUG_IN_FLIGHT
         it->out[way] = !flag;
         *over &= flag;
     }
-    return c->streams[OUT] == NULL || tug_far_error(c->streams[OUT]) == 0;
+    return c->streams[OUT] == NULL || tug_far_error(&c->streams[OUT]->ring) == 0;
 }
 
 static bool wait_for(const struct calibration *c, struct under_way all[TUG_IN_FLIGHT_MOST],
@@ -422,19 +422,22 @@ static void draw_line(struct tug_model_parameters *p) {
 static int open_streams(struct calibration *c) {
     struct tug_team *team = c->team;
     const int peer = c->peer;
-    struct tug_far_need needs[WAYS];
+    bool ready = true;
     if (!tug_far_prepare(team))
         return 0;
     const bool direct =
         peer >= 0 && tug_far_register(team, c->buffer, c->effort->far_bytes, &c->memory);
-    for (int way = IN; way < WAYS; way++)
-        needs[way] = (struct tug_far_need){.peer = (uint32_t)peer,
-                                           .sends = way == OUT,
-                                           .direct = direct,
-                                           .longest = c->effort->far_bytes};
-    const int error = tug_far_open(team, c->channel, needs, peer >= 0 ? WAYS : 0, true);
-    for (int way = IN; way < WAYS && !error && peer >= 0; way++)
-        c->streams[way] = tug_far_find(c->channel, (uint32_t)peer, 0, way == OUT);
+    for (int way = IN; way < WAYS && peer >= 0; way++) {
+        const struct tug_far_need need = {.peer = (uint32_t)peer,
+                                          .sends = way == OUT,
+                                          .direct = direct,
+                                          .longest = c->effort->far_bytes};
+        c->streams[way] = tug_far_want(team, c->channel, &need);
+        ready &= c->streams[way] != NULL;
+    }
+    const int error = tug_far_open(team, c->channel, ready);
+    if (error)
+        c->streams[IN] = c->streams[OUT] = NULL;
     return error == TUG_ERR_NO_MEMORY ? 0 : error;
 }
 

@@ -39,7 +39,7 @@ struct tug_far_stream;
 struct tug_team;
 
 #define TUG_PAIR_RANKS 64   /* nodes of more ranks have no pairs: there are too many of them */
-#define TUG_SEGMENT_SLOTS 8 /* of a pair, and of a ring at least */
+#define TUG_SEGMENT_SLOTS 8 /* of a pair in a channel, and of a ring at least */
 #define TUG_SLOT_INLINE 56  /* bytes of data that ride in a slot's head */
 #define TUG_CHANNEL_TAGS 64 /* tags of its messages between nodes; the last is for oneself */
 
@@ -87,10 +87,10 @@ struct tug_channel {
     unsigned char *landing;         /* NULL without */
     struct tug_segment_ring *to;    /* [node size] this rank's pairs; NULL without */
     struct tug_segment_ring *from;  /* [node size] */
-    struct tug_far_stream **far;    /* [nfar] to and from ranks of other nodes (far.h) */
-    uint32_t nfar;
-    int index; /* in the team's list */
-    bool busy; /* a request of this rank uses it */
+    void *far; /* tree (tsearch()) of the streams to and from ranks of other nodes (far.h) */
+    struct tug_far_stream *wanted; /* of these, by a request that is about to open them */
+    int index;                     /* in the team's list */
+    bool busy;                     /* a request of this rank uses it */
 };
 
 /* What a rank has to say of a new request. */

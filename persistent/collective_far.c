@@ -28,32 +28,21 @@ static void register_areas(struct collective *c) {
         c->ways[i].registered = c->registered;
 }
 
-static int open_streams(struct collective *c) {
-    struct tug_interpreter *way;
-    bool ready = true;
-    uint32_t n = 0;
-    for (uint32_t i = 0; (way = nth(c, i)) != NULL; i++) {
-        ready &= tug_interpreter_reserve_far(way);
-        n += tug_interpreter_far_needs(way, NULL);
-    }
-    struct tug_far_need *needs = malloc((n + 1) * sizeof(*needs));
-    n = 0;
-    for (uint32_t i = 0; needs != NULL && (way = nth(c, i)) != NULL; i++)
-        n += tug_interpreter_far_needs(way, needs + n);
-    const int error = tug_far_open(c->team, c->channel, needs, n, ready && needs != NULL);
-    free(needs);
-    return error;
-}
-
 int tug_collective_go_far(struct collective *c, bool rebinds) {
     struct tug_interpreter *way;
+    bool ready = true;
     if (!tug_far_prepare(c->team))
         return 0;
     if (!rebinds)
         register_areas(c);
-    const int error = open_streams(c);
-    for (uint32_t i = 0; !error && (way = nth(c, i)) != NULL; i++)
-        tug_interpreter_use_far(way);
+    for (uint32_t i = 0; (way = nth(c, i)) != NULL; i++)
+        ready &= tug_interpreter_want_far(way);
+    const int error = tug_far_open(c->team, c->channel, ready);
+    for (uint32_t i = 0; (way = nth(c, i)) != NULL; i++) {
+        if (error)
+            tug_interpreter_drop_far(way);
+        tug_interpreter_look_for_hosts(way);
+    }
     return error == TUG_ERR_NO_MEMORY ? 0 : error; /* by the host's messages */
 }
 

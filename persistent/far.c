@@ -1,7 +1,11 @@
 #include "persistent/far.h"
 
+#include <search.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/cpu.h"
+#include "base/system_page.h"
 #include "engine/engine.h"
 #include "host/agreement.h"
 #include "llcl/llcl.h"
@@ -51,12 +55,8 @@ static void look(void *context) {
     tug_context_look(context);
 }
 
-tug_context *tug_far_context(const struct tug_team *team) {
-    return tug_collectives_of(team)->far->context;
-}
-
-struct tug_counter *tug_far_ended(const struct tug_team *team) {
-    return &tug_collectives_of(team)->far->ended;
+struct tug_far_ring tug_far_ring_to(const struct tug_team *team, uint32_t peer) {
+    return (struct tug_far_ring){.far = tug_collectives_of(team)->far, .peer = peer};
 }
 
 void tug_far_look(const struct tug_team *team) {
@@ -72,35 +72,48 @@ bool tug_far_register(struct tug_team *team, void *base, size_t bytes,
                             &memory->registration) == 0;
 }
 
-static void let_part(struct tug_far_parting *parting) {
-    if (parting->memory.owned)
-        free(parting->memory.base);
-    free(parting);
+bool tug_far_allocate(struct tug_team *team, size_t bytes, struct tug_far_memory *memory) {
+    const size_t unit = bytes < tug_page_bytes() ? TUG_CACHE_LINE : tug_page_bytes();
+    bytes = (bytes + unit - 1) / unit * unit;
+    void *block = aligned_alloc(unit, bytes);
+    if (block == NULL)
+        return false;
+    memset(block, 0, bytes);
+    memory->owned = true;
+    return tug_far_register(team, block, bytes, memory);
+}
+
+static void free_memory(const struct tug_far_memory *memory) {
+    if (memory->owned)
+        free(memory->base);
 }
 
 /* With the lock. */
 static void reap(struct tug_far *far) {
-    for (struct tug_far_parting **at = &far->partings; *at != NULL;) {
-        struct tug_far_parting *parting = *at;
+    for (struct tug_far_kept **at = &far->partings; *at != NULL;) {
+        struct tug_far_kept *parting = *at;
         if (tug_mem_deregister(&parting->memory.registration) == TUG_ERR_STATE) {
             at = &parting->next;
             continue;
         }
         *at = parting->next;
-        let_part(parting);
+        free_memory(&parting->memory);
+        free(parting);
     }
 }
 
 /* A late end may still be out. What there is no memory to note ends with the context. */
 void tug_far_release(struct tug_team *team, struct tug_far_memory *memory) {
+    if (memory->registration == NULL) {
+        free_memory(memory);
+        return;
+    }
     struct tug_far *far = tug_collectives_of(team)->far;
-    struct tug_far_parting *parting = NULL;
-    if (memory->registration != NULL && far->context != NULL)
-        parting = malloc(sizeof(*parting));
+    struct tug_far_kept *parting = far->context != NULL ? malloc(sizeof(*parting)) : NULL;
     if (parting == NULL)
         return;
     pthread_mutex_lock(&far->lock);
-    *parting = (struct tug_far_parting){far->partings, *memory};
+    *parting = (struct tug_far_kept){far->partings, *memory};
     far->partings = parting;
     if (!tug_engine_driving())
         reap(far);
@@ -116,12 +129,21 @@ void tug_far_reap(struct tug_far *far) {
 
 /* ---- the end ---- */
 
+static void free_stream(void *stream) {
+    free(((struct tug_far_stream *)stream)->offers);
+    free(stream);
+}
+
 void tug_far_close(struct tug_channel *channel) {
-    for (uint32_t i = 0; i < channel->nfar; i++) {
-        free(channel->far[i]->offers);
-        free(channel->far[i]);
+    tdestroy(channel->far, free_stream);
+}
+
+static void free_list(struct tug_far_kept *list) {
+    for (struct tug_far_kept *next; list != NULL; list = next) {
+        next = list->next;
+        free_memory(&list->memory);
+        free(list);
     }
-    free((void *)channel->far);
 }
 
 void tug_far_end(struct tug_collectives *own) {
@@ -130,15 +152,8 @@ void tug_far_end(struct tug_collectives *own) {
         return;
     if (far->context != NULL)
         (void)tug_context_free(&far->context);
-    for (struct tug_far_block *block = far->blocks, *next; block != NULL; block = next) {
-        next = block->next;
-        free(block->memory);
-        free(block);
-    }
-    for (struct tug_far_parting *parting = far->partings, *next; parting != NULL; parting = next) {
-        next = parting->next;
-        let_part(parting);
-    }
+    free_list(far->blocks);
+    free_list(far->partings);
     pthread_mutex_destroy(&far->lock);
     free(far);
     own->far = NULL;

@@ -8,40 +8,28 @@
 
 /* What another process writes. Each on a cache line of its own. */
 struct tug_landing {
-    uint64_t numbers[TUG_FAR_SLOTS]; /* how often the slot has been filled */
-    unsigned char slots[];           /* [TUG_FAR_SLOTS] x slot_bytes */
+    uint64_t words[TUG_FAR_SLOTS];
+    unsigned char slots[]; /* [TUG_FAR_SLOTS] x slot_bytes */
 } __attribute__((aligned(64)));
-
-struct tug_place {
-    struct tug_key key;
-    uint64_t at;
-};
 
 struct tug_gate {
     uint64_t read; /* segments */
     unsigned char gap[56];
     struct {
         uint64_t number; /* position + 1 of the last offer */
-        struct tug_place place;
+        struct tug_far_place place;
     } __attribute__((aligned(64))) offers[TUG_FAR_SLOTS];
 } __attribute__((aligned(64)));
 
 /* On its way to the writer. */
 struct tug_far_offer {
-    struct tug_place place;
+    struct tug_far_place place;
     uint64_t number; /* that the writer has there, when it has come */
 };
 
-/* Memory that landings and gates are cut from. */
-struct tug_far_block {
-    struct tug_far_block *next;
-    unsigned char *memory;
-    tug_registration *registration;
-};
-
-/* A registration whose request is gone. */
-struct tug_far_parting {
-    struct tug_far_parting *next;
+/* Memory on a list. */
+struct tug_far_kept {
+    struct tug_far_kept *next;
     struct tug_far_memory memory;
 };
 
@@ -49,9 +37,9 @@ struct tug_far_parting {
 struct tug_far {
     tug_context *context; /* NULL: MPI has ended */
     struct tug_counter ended;
-    struct tug_far_block *blocks;
+    struct tug_far_kept *blocks; /* that landings and gates are cut from */
     pthread_mutex_t lock;
-    struct tug_far_parting *partings; /* with the lock */
+    struct tug_far_kept *partings; /* with the lock: registrations whose request is gone */
 };
 
 /* Ends the registrations that nothing uses any more. */

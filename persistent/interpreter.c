@@ -154,8 +154,7 @@ void tug_interpreter_bind(struct tug_interpreter *self, struct tug_channel *chan
 }
 
 void tug_interpreter_fini(struct tug_interpreter *self) {
-    for (uint32_t l = 0; l < self->schedule.nqueues && self->queues != NULL; l++)
-        free((void *)self->queues[l].far);
+    tug_interpreter_drop_far(self);
     tug_schedule_fini(&self->schedule);
     free(self->queues);
     tug_row_free(self->row);

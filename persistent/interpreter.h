@@ -25,7 +25,6 @@
 #define TUG_IN_FLIGHT_MOST 8
 
 struct tug_far_memory;
-struct tug_far_need;
 struct tug_far_stream;
 struct tug_row;
 
@@ -109,21 +108,19 @@ int tug_interpreter_init(struct tug_interpreter *interpreter);
 void tug_interpreter_bind(struct tug_interpreter *interpreter, struct tug_channel *channel,
                           bool plain);
 
-/* What it asks of streams to ranks of other nodes (far.h): so many needs, written to `needs` if
- * that is not NULL. Once it is bound. */
-uint32_t tug_interpreter_far_needs(const struct tug_interpreter *interpreter,
-                                   struct tug_far_need *needs);
+/* Has it want the streams to ranks of other nodes (far.h) that its messages need, once it is bound.
+ * False: no memory. They are used when they are open and tug_interpreter_look_for_hosts() has been
+ * called; without them, dropped, those messages are the host's. */
+bool tug_interpreter_want_far(struct tug_interpreter *interpreter);
+void tug_interpreter_drop_far(struct tug_interpreter *interpreter);
+
+/* Finds out whether some of its messages are the host's. */
+void tug_interpreter_look_for_hosts(struct tug_interpreter *interpreter);
 
 /* The bytes of an area that long messages to and from other nodes touch: from *begin, which is not
  * raised, to *end, which is not lowered. */
 void tug_interpreter_far_range(const struct tug_interpreter *interpreter, uint32_t area,
                                size_t *begin, size_t *end);
-
-/* Makes room for streams. False: no memory. */
-bool tug_interpreter_reserve_far(struct tug_interpreter *interpreter);
-
-/* Takes the streams of its channel, which are open now. */
-void tug_interpreter_use_far(struct tug_interpreter *interpreter);
 
 /* Frees what it has; one that is all zeros has nothing. */
 void tug_interpreter_fini(struct tug_interpreter *interpreter);

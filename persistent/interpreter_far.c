@@ -30,25 +30,44 @@ static bool is_registered(const struct tug_interpreter *self, const struct tug_d
     return self->registered != NULL && self->registered[area_of(d)].registration != NULL;
 }
 
-uint32_t tug_interpreter_far_needs(const struct tug_interpreter *self, struct tug_far_need *needs) {
-    uint32_t n = 0;
-    for (uint32_t l = 0; l < self->schedule.nqueues; l++)
-        for (uint32_t i = 0; i < self->schedule.queues[l].count; i++) {
-            const struct tug_descriptor *d = &self->schedule.queues[l].descriptors[i];
-            if (!is_far(self, d))
+/* The stream that a descriptor needs. NULL: no memory. */
+static struct tug_far_stream *want(const struct tug_interpreter *self,
+                                   const struct tug_descriptor *d) {
+    const size_t longest = longest_of(self, d);
+    const struct tug_far_need need = {.peer = d->peer,
+                                      .tag = d->tag,
+                                      .sends = d->kind == TUG_SEND,
+                                      .direct = longest < TUG_FAR_DIRECT_LEAST ||
+                                                (is_long(self, d) && is_registered(self, d)),
+                                      .longest = longest};
+    return tug_far_want(self->team, self->channel, &need);
+}
+
+bool tug_interpreter_want_far(struct tug_interpreter *self) {
+    for (uint32_t l = 0; l < self->schedule.nqueues; l++) {
+        const struct tug_queue *queue = &self->schedule.queues[l];
+        struct tug_far_stream **far = calloc(queue->count + 1, sizeof(struct tug_far_stream *));
+        self->queues[l].far = far;
+        for (uint32_t i = 0; i < queue->count && far != NULL; i++) {
+            if (!is_far(self, &queue->descriptors[i]))
                 continue;
-            const size_t longest = longest_of(self, d);
-            if (needs != NULL)
-                needs[n] =
-                    (struct tug_far_need){.peer = d->peer,
-                                          .tag = d->tag,
-                                          .sends = d->kind == TUG_SEND,
-                                          .direct = longest < TUG_FAR_DIRECT_LEAST ||
-                                                    (is_long(self, d) && is_registered(self, d)),
-                                          .longest = longest};
-            n++;
+            far[i] = want(self, &queue->descriptors[i]);
+            if (far[i] == NULL)
+                return false;
+            self->has_far = true;
         }
-    return n;
+        if (far == NULL)
+            return false;
+    }
+    return true;
+}
+
+void tug_interpreter_drop_far(struct tug_interpreter *self) {
+    for (uint32_t l = 0; l < self->schedule.nqueues && self->queues != NULL; l++) {
+        free((void *)self->queues[l].far);
+        self->queues[l].far = NULL;
+    }
+    self->has_far = false;
 }
 
 void tug_interpreter_far_range(const struct tug_interpreter *self, uint32_t area, size_t *begin,
@@ -66,29 +85,6 @@ void tug_interpreter_far_range(const struct tug_interpreter *self, uint32_t area
         }
 }
 
-bool tug_interpreter_reserve_far(struct tug_interpreter *self) {
-    for (uint32_t l = 0; l < self->schedule.nqueues; l++) {
-        const struct tug_queue *queue = &self->schedule.queues[l];
-        self->queues[l].far = calloc(queue->count + 1, sizeof(struct tug_far_stream *));
-        if (self->queues[l].far == NULL)
-            return false;
-    }
-    return true;
-}
-
-void tug_interpreter_use_far(struct tug_interpreter *self) {
-    for (uint32_t l = 0; l < self->schedule.nqueues; l++)
-        for (uint32_t i = 0; i < self->schedule.queues[l].count; i++) {
-            const struct tug_descriptor *d = &self->schedule.queues[l].descriptors[i];
-            if (!is_far(self, d))
-                continue;
-            self->queues[l].far[i] =
-                tug_far_find(self->channel, d->peer, d->tag, d->kind == TUG_SEND);
-            self->has_far = true;
-        }
-    tug_interpreter_look_for_hosts(self);
-}
-
 /* ---- a run ---- */
 
 static uint64_t *number_of(struct tug_queue_state *state, const struct tug_queue_pointer *at) {
@@ -97,7 +93,7 @@ static uint64_t *number_of(struct tug_queue_state *state, const struct tug_queue
 
 /* An earlier run that has failed may have left messages that never end. */
 static bool is_broken(const struct tug_far_stream *stream) {
-    return tug_far_error(stream) != 0 || stream->begun - stream->over >= TUG_FAR_SLOTS;
+    return tug_far_error(&stream->ring) != 0 || stream->begun - stream->over >= TUG_FAR_SLOTS;
 }
 
 void tug_stream_begin(struct tug_interpreter *self, struct tug_queue_state *state,
@@ -133,7 +129,7 @@ bool tug_stream_move(struct tug_interpreter *self, struct tug_queue_state *state
                      const struct tug_descriptor *d, bool *moved) {
     struct tug_far_stream *stream = tug_stream_of(state, state->read.descriptor);
     const uint64_t number = *number_of(state, &state->read);
-    if (tug_far_error(stream) != 0)
+    if (tug_far_error(&stream->ring) != 0)
         tug_note_error(self, MPI_ERR_OTHER);
     if (!tug_far_move(stream, number, moved))
         return false;

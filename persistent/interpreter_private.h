@@ -55,9 +55,6 @@ static inline unsigned char *tug_piece_to(const struct tug_piece *piece) {
 struct tug_piece tug_piece_of(const struct tug_interpreter *self, const struct tug_descriptor *d,
                               uint32_t segment);
 
-/* Sets whether some of its messages are the host's. */
-void tug_interpreter_look_for_hosts(struct tug_interpreter *self);
-
 /* ---- interpreter_steps.c: what is done at once ---- */
 
 /* Bytes of OUTPUT are going to be read as far as the end of a piece. */

@@ -43,13 +43,11 @@ void __wrap_tug_mem_key(const tug_registration *registration, struct tug_key *ke
     memset(key, 1, sizeof(*key));
 }
 
-/* A word of two ends, each with a key and three numbers; the landing's is the first. */
 static int receive(void *memory, MPI_Count bytes, MPI_Datatype type, int from, int tag,
                    MPI_Comm comm, MPI_Request *request) {
     (void)type, (void)from, (void)tag, (void)comm, (void)request;
-    assert_int_equal(bytes, 2 * (sizeof(struct tug_key) + 3 * sizeof(uint64_t)));
-    memcpy((unsigned char *)memory + sizeof(struct tug_key) + sizeof(uint64_t), &slot_bytes,
-           sizeof(slot_bytes));
+    assert_int_equal(bytes, sizeof(struct tug_far_end));
+    ((struct tug_far_end *)memory)->slot_bytes = slot_bytes;
     return MPI_SUCCESS;
 }
 
@@ -65,17 +63,18 @@ static int open_streams(void) {
     struct tug_far far = {.lock = PTHREAD_MUTEX_INITIALIZER};
     struct tug_collectives own = {.far = &far};
     struct tug_channel channel = {0};
-    struct tug_far_need needs[PEERS];
     team.parts[TUG_PART_COLLECTIVES].state = &own;
-    for (uint32_t i = 0; i < PEERS; i++)
-        needs[i] = (struct tug_far_need){.peer = i + 1, .sends = true, .longest = 8};
+    for (uint32_t i = 0; i < PEERS; i++) {
+        const struct tug_far_need need = {.peer = i + 1, .sends = true, .longest = 8};
+        assert_non_null(tug_far_want(&team, &channel, &need));
+    }
     waits = 0;
-    const int error = tug_far_open(&team, &channel, needs, PEERS, true);
+    const int error = tug_far_open(&team, &channel, true);
     tug_far_close(&channel);
     while (far.blocks != NULL) {
-        struct tug_far_block *block = far.blocks;
+        struct tug_far_kept *block = far.blocks;
         far.blocks = block->next;
-        free(block->memory);
+        free(block->memory.base);
         free(block);
     }
     return error;
