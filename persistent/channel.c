@@ -142,17 +142,19 @@ static struct tug_channel *find_free(const struct tug_collectives *own,
 /* This rank's pairs among those of all, by writer and reader. */
 static void lay_out_pairs(const struct tug_team *team, struct tug_channel *channel,
                           unsigned char *memory) {
-    size_t each = tug_pair_memory(channel->has.pair_bytes);
+    size_t each = tug_pair_memory(TUG_SEGMENT_SLOTS, channel->has.pair_bytes);
     size_t most = (size_t)team->node_most, me = (size_t)team->node_rank;
     for (size_t r = 0; channel->to != NULL && r < most; r++) {
-        channel->to[r] = tug_pair_at(memory + (me * most + r) * each);
-        channel->from[r] = tug_pair_at(memory + (r * most + me) * each);
+        channel->to[r] = tug_pair_at(memory + (me * most + r) * each, TUG_SEGMENT_SLOTS);
+        channel->from[r] = tug_pair_at(memory + (r * most + me) * each, TUG_SEGMENT_SLOTS);
     }
 }
 
 static size_t pairs_memory(const struct tug_team *team, const struct tug_channel *channel) {
     size_t most = (size_t)team->node_most;
-    return channel->to != NULL ? most * most * tug_pair_memory(channel->has.pair_bytes) : 0;
+    return channel->to != NULL
+               ? most * most * tug_pair_memory(TUG_SEGMENT_SLOTS, channel->has.pair_bytes)
+               : 0;
 }
 
 /* Rings of many slots are short: the first runs, each in slots of their own, find them in a cache.

@@ -73,7 +73,7 @@ static bool send_near(struct tug_interpreter *self, struct tug_queue_state *stat
         struct tug_partner reader = partner_of(self, peer, bytes);
         return tug_rendezvous_put(ring, rendezvous, message, bytes, &reader);
     }
-    if (!tug_pair_has_room(ring))
+    if (!tug_pair_has_room(ring, 1))
         return false;
     if (!piece->from_area->dense) {
         /* what does not lie as plain bytes fits a slot */

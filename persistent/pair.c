@@ -13,7 +13,6 @@
 /* Slots are few and long: a writer that is far ahead would otherwise take back cache lines that the
  * reader is about to read. */
 #define SLOT_MOST ((size_t)32768)
-#define TELL_EVERY (TUG_SEGMENT_SLOTS / 2) /* slots read: the writer then has as many to fill */
 
 size_t tug_pair_slot_bytes(int node_most, size_t most) {
     size_t npairs = (size_t)node_most * (size_t)node_most;
@@ -28,32 +27,38 @@ size_t tug_pair_slot_bytes(int node_most, size_t most) {
 }
 
 /* What rides in a head needs no data. */
-static size_t data_bytes(size_t slot_bytes) {
-    return slot_bytes > TUG_SLOT_INLINE ? TUG_SEGMENT_SLOTS * slot_bytes : 0;
+static size_t data_bytes(uint32_t slots, size_t slot_bytes) {
+    return slot_bytes > TUG_SLOT_INLINE ? slots * slot_bytes : 0;
 }
 
-size_t tug_pair_memory(size_t slot_bytes) {
+size_t tug_pair_memory(uint32_t slots, size_t slot_bytes) {
     return sizeof(struct tug_read_count) + sizeof(struct tug_rendezvous) +
-           TUG_SEGMENT_SLOTS * sizeof(struct tug_slot_head) + data_bytes(slot_bytes);
+           slots * sizeof(struct tug_slot_head) + data_bytes(slots, slot_bytes);
 }
 
-struct tug_segment_ring tug_pair_at(unsigned char *memory) {
+struct tug_segment_ring tug_pair_at(unsigned char *memory, uint32_t slots) {
     struct tug_read_count *reads = (struct tug_read_count *)memory;
     struct tug_rendezvous *rendezvous = (struct tug_rendezvous *)(reads + 1);
     struct tug_slot_head *heads = (struct tug_slot_head *)(rendezvous + 1);
     return (struct tug_segment_ring){.reads = reads,
                                      .rendezvous = rendezvous,
                                      .heads = heads,
-                                     .data = (unsigned char *)(heads + TUG_SEGMENT_SLOTS)};
+                                     .data = (unsigned char *)(heads + slots),
+                                     .slots = slots};
 }
 
-bool tug_pair_has_room(struct tug_segment_ring *ring) {
-    if (ring->position - ring->reads_seen < TUG_SEGMENT_SLOTS)
+static struct tug_slot_head *head_of(const struct tug_segment_ring *ring) {
+    return &ring->heads[ring->position & (ring->slots - 1)];
+}
+
+bool tug_pair_has_room(struct tug_segment_ring *ring, uint32_t slots) {
+    const uint64_t end = ring->position + slots;
+    if (end - ring->reads_seen <= ring->slots)
         return true;
     /* acquire: what it read below is over; seq_cst: the second look before we sleep. Pairs with
      * tell(). */
     ring->reads_seen = atomic_load(&ring->reads->count);
-    return ring->position - ring->reads_seen < TUG_SEGMENT_SLOTS;
+    return end - ring->reads_seen <= ring->slots;
 }
 
 bool tug_pair_is_read(struct tug_segment_ring *ring) {
@@ -62,16 +67,15 @@ bool tug_pair_is_read(struct tug_segment_ring *ring) {
 }
 
 bool tug_pair_has_news(const struct tug_segment_ring *ring) {
-    struct tug_slot_head *head = &ring->heads[ring->position % TUG_SEGMENT_SLOTS];
     /* acquire: pairs with the store in tug_pair_put(); seq_cst: the second look before sleeping on
      * our bell */
-    return atomic_load(&head->number) == ring->position + 1;
+    return atomic_load(&head_of(ring)->number) == ring->position + 1;
 }
 
 /* Where the data of the slot at the ring's position are. */
 static unsigned char *slot_of(const struct tug_segment_ring *ring, size_t slot_bytes,
                               size_t bytes) {
-    unsigned slot = ring->position % TUG_SEGMENT_SLOTS;
+    const size_t slot = ring->position & (ring->slots - 1);
     return bytes <= TUG_SLOT_INLINE ? ring->heads[slot].data : ring->data + slot * slot_bytes;
 }
 
@@ -82,9 +86,9 @@ static size_t least(size_t a, size_t b) {
 /* A message of no bytes takes a slot too. */
 bool tug_pair_put(struct tug_segment_ring *ring, size_t slot_bytes, const void *message,
                   size_t bytes, size_t *done, struct tug_bell *readers) {
-    while (tug_pair_has_room(ring)) {
+    while (tug_pair_has_room(ring, 1)) {
         size_t now = least(bytes - *done, slot_bytes);
-        _Atomic uint64_t *number = &ring->heads[ring->position % TUG_SEGMENT_SLOTS].number;
+        _Atomic uint64_t *number = &head_of(ring)->number;
         if (now > 0)
             tug_copy(slot_of(ring, slot_bytes, now), (const unsigned char *)message + *done, now);
         *done += now;
@@ -102,8 +106,11 @@ bool tug_pair_put(struct tug_segment_ring *ring, size_t slot_bytes, const void *
     return false;
 }
 
+/* When half of the slots are read, the writer has as many to fill. Where there are more of them,
+ * messages take several. */
 static void tell(struct tug_segment_ring *ring, struct tug_bell *writers) {
-    if (ring->position % TELL_EVERY != 0)
+    const uint32_t every = ring->slots / (ring->slots > TUG_SEGMENT_SLOTS ? 4 : 2);
+    if ((ring->position & (every - 1)) != 0)
         return;
     /* release: our reads of what lies below are over; seq_cst: before the look at the bell. Pairs
      * with tug_pair_has_room(). */

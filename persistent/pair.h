@@ -1,4 +1,5 @@
-/* Pairs: messages from one rank of a node to another through a ring of their own (channel.h).
+/* Pairs: messages from one rank of a node to another through a ring of their own (channel.h): those
+ * of collectives, and partitioned ones of few bytes.
  *
  * A message goes through as many slots as it needs: the reader copies the first while the writer
  * fills the next. A message of TUG_SLOT_INLINE bytes or less rides in a slot's head. Messages are
@@ -23,12 +24,13 @@
  * together stay small: a power of two, or what rides in the head. 0: no pairs. */
 size_t tug_pair_slot_bytes(int node_most, size_t most);
 
-/* Bytes of shared memory that a pair takes, and the view of a pair that lies there. */
-size_t tug_pair_memory(size_t slot_bytes);
-struct tug_segment_ring tug_pair_at(unsigned char *memory);
+/* Bytes of shared memory that a pair takes, and the view of a pair that lies there. slots: a power
+ * of two. */
+size_t tug_pair_memory(uint32_t slots, size_t slot_bytes);
+struct tug_segment_ring tug_pair_at(unsigned char *memory, uint32_t slots);
 
-/* For the writer: the next slot can be written. */
-bool tug_pair_has_room(struct tug_segment_ring *ring);
+/* For the writer: so many slots can be written. */
+bool tug_pair_has_room(struct tug_segment_ring *ring, uint32_t slots);
 
 /* For the reader: the next slot can be read. */
 bool tug_pair_has_news(const struct tug_segment_ring *ring);

@@ -7,16 +7,16 @@
  *
  * The board, in lent memory of the sender's:
  *
- *     | yes, gone, direct from, started, ask | read | landed | bells |
- *     | in which round each is ready | landings: the data of the last rounds |
+ *     | yes, gone, direct from, started, ask | read | bells | in which round each is ready | pair |
  *
- * Few bytes *land*: MPI_Pready counts, the last one copies all to the round's landing, in pieces,
- * and the receiver copies it out. Such a send is over when all has landed, and may be some rounds
- * ahead; a board outlives its request until it is read. A round whose landing is not free yet is
- * the engine's, which copies when all is ready. More bytes stay where they are: MPI_Pready is a
- * store to the board, the receiver copies out of the sender's memory by cross-memory attach all
- * partitions that are ready and lie side by side, and the send is over when it has all. Where the
- * sender's program protects its memory the receiver asks, on the board, that it be accessed.
+ * Few bytes go through the *pair* (pair.h): MPI_Pready counts, the last one copies all into slots,
+ * and the receiver copies it out. Such a send is over when all is in the slots, and may be some
+ * rounds ahead; a board outlives its request until it is read. A round for which there are not
+ * enough slots when it starts is the engine's, which copies when all is ready. More bytes stay
+ * where they are: MPI_Pready is a store to the board, the receiver copies out of the sender's
+ * memory by cross-memory attach all partitions that are ready and lie side by side, and the send is
+ * over when it has all. Where the sender's program protects its memory the receiver asks, on the
+ * board, that it be accessed.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -30,15 +30,16 @@
 #include "node/cma.h"
 #include "node/lent.h"
 #include "node/neighbour.h"
+#include "persistent/pair.h"
 #include "persistent/partitioned_private.h"
 #include "tugboat/tugboat.h"
 
 #if MPI_VERSION >= 4
 
 #define LANDING_MOST ((size_t)32768)
-#define LANDINGS_BYTES ((size_t)131072)
+#define SLOT_MOST ((size_t)4096) /* that is copied out while the next one is filled */
+#define SLOTS_MOST 64 /* of 262144 bytes: the sender is some messages ahead before it waits */
 #define COPY_MOST ((size_t)1 << 20) /* of one copy: what follows may become ready meanwhile */
-#define PIECE ((size_t)4096)        /* that is copied out of a landing while the next one lands */
 
 #define LINE __attribute__((aligned(TUG_CACHE_LINE)))
 
@@ -51,10 +52,9 @@ struct board {
     _Atomic uint32_t started;   /* by the sender: this round, after direct_from */
     struct tug_cma_ask ask;     /* by the receiver */
     LINE _Atomic uint32_t read; /* by the receiver: it has all of this round */
-    LINE _Atomic uint64_t landed; /* by the sender: round << 32 | so many bytes */
     LINE struct tug_bell sender;
     LINE struct tug_bell receiver;
-    LINE _Atomic uint32_t ready[]; /* the round */
+    LINE _Atomic uint32_t ready[]; /* the round; then a pair on a line of its own */
 };
 
 /* What the receiver is told. */
@@ -62,7 +62,6 @@ struct greeting {
     struct tug_introduction sender; /* pid 0: the sender cannot */
     struct tug_offer board;
     uint64_t data, partitions, bytes; /* bytes: of a partition */
-    uint64_t landing, landings;       /* from the board's first byte on; how many, 0: none */
 };
 
 struct near {
@@ -70,13 +69,14 @@ struct near {
     struct greeting greeting;
     bool asked;          /* receiver: say_yes() has decided */
     bool direct;         /* from some round on, the present one or one before */
+    bool lands;          /* each message as a whole, through the pair */
     struct board *board; /* NULL: none */
-    size_t first;        /* in turn: all partitions, or bytes that have landed, below are copied; 0
-                            between rounds */
-    size_t at, moved;    /* in turn: the byte from which the last run began, and bytes of it that
-                            were copied before the sender was asked */
-    uint32_t seen_read;  /* sender: board->read at some time */
-    bool room;           /* sender: the round's landing was free when it began */
+    struct tug_segment_ring pair;
+    size_t first;     /* in turn: all partitions below, or bytes, are copied; 0 between rounds. Of a
+                         sender: bytes that are in the slots */
+    size_t at, moved; /* in turn: the byte from which the last run began, and bytes of it that
+                         were copied before the sender was asked */
+    bool room;        /* sender: there were slots for the round when it began */
     char pad[TUG_CACHE_LINE]; /* `marked` changes while other threads read what is above */
     _Atomic uint32_t marked;  /* sender: so many partitions of this round are ready */
     _Atomic uint32_t left;    /* sender: this round's threads are out of MPI_Pready: it may go */
@@ -86,32 +86,56 @@ static struct near *near_of(struct tug_partitioned *one) {
     return (struct near *)one;
 }
 
-static unsigned char *landing(const struct near *near, uint32_t round) {
-    const struct greeting *their = &near->greeting;
-    return (unsigned char *)near->board + their->landing +
-           round % their->landings * their->partitions * their->bytes;
+/* The pair's slots: some messages are in them at a time. */
+static size_t slot_bytes(size_t sum) {
+    return sum <= TUG_SLOT_INLINE ? TUG_SLOT_INLINE
+           : sum < SLOT_MOST      ? (sum + 63) / 64 * 64
+                                  : SLOT_MOST;
+}
+
+static uint32_t slots_for(size_t sum) {
+    return (uint32_t)((sum + slot_bytes(sum) - 1) / slot_bytes(sum));
+}
+
+static uint32_t slots_of(size_t sum) {
+    uint32_t slots = TUG_SEGMENT_SLOTS;
+    while (slots < SLOTS_MOST && slots < TUG_SEGMENT_SLOTS * slots_for(sum))
+        slots *= 2;
+    return slots;
+}
+
+static size_t pair_at(size_t partitions) {
+    const size_t bytes = sizeof(struct board) + partitions * sizeof(uint32_t);
+    return (bytes + TUG_CACHE_LINE - 1) / TUG_CACHE_LINE * TUG_CACHE_LINE;
+}
+
+static size_t board_bytes(const struct near *near) {
+    const size_t sum = tug_partitioned_sum(&near->base);
+    return pair_at(near->greeting.partitions) +
+           (near->lands ? tug_pair_memory(slots_of(sum), slot_bytes(sum)) : 0);
+}
+
+static void use_board(struct near *near, struct board *board) {
+    near->board = board;
+    near->pair = tug_pair_at((unsigned char *)board + pair_at(near->greeting.partitions),
+                             slots_of(tug_partitioned_sum(&near->base)));
 }
 
 /* ---- the sender ---- */
 
-/* All is ready. By one thread a round. */
-static void land(struct near *send, uint32_t round) {
-    const size_t sum = tug_partitioned_sum(&send->base);
-    unsigned char *to = landing(send, round);
-    for (size_t at = 0; at < sum; at += PIECE) {
-        const size_t end = at + PIECE < sum ? at + PIECE : sum;
-        tug_copy(to + at, (const char *)send->base.call.buffer + at, end - at);
-        /* release: pairs with landed() */
-        atomic_store_explicit(&send->board->landed, (uint64_t)round << 32 | end,
-                              memory_order_release);
-    }
-    atomic_thread_fence(memory_order_seq_cst); /* before the look at the bell */
-    tug_bell_ring(&send->board->receiver, true);
+/* For a whole message. */
+static bool has_room(struct near *send) {
+    return tug_pair_has_room(&send->pair, slots_for(tug_partitioned_sum(&send->base)));
 }
 
-static bool has_landed(const struct near *send, uint32_t round) {
-    return atomic_load(&send->board->landed) ==
-           ((uint64_t)round << 32 | tug_partitioned_sum(&send->base));
+/* All is ready, and there is room for it. By one thread a round. One ring for all slots: a receiver
+ * that is woken finds something to copy until the end. */
+static void land(struct near *send) {
+    const size_t sum = tug_partitioned_sum(&send->base);
+    (void)tug_pair_put(&send->pair, slot_bytes(sum), send->base.call.buffer, sum, &send->first,
+                       NULL);
+    atomic_thread_fence(memory_order_seq_cst); /* before the look at the bell */
+    tug_bell_ring(&send->board->receiver, true);
 }
 
 /* Counts n more, as its last touch of the request unless these are the last of all. Then the send
@@ -134,9 +158,9 @@ static void ready_on_board(struct near *send, size_t low, size_t n, uint32_t rou
     if (!are_all_marked(send, n))
         return;
     if (send->room)
-        land(send, round);
+        land(send);
     else
-        tug_bell_ring(&send->board->sender, true); /* the engine's: land_late() */
+        tug_bell_ring(&send->board->sender, true); /* the engine's: advance_send() */
     leave(send, round);
 }
 
@@ -148,21 +172,6 @@ static void ready_to_attach(struct near *send, size_t low, size_t n, uint32_t ro
         leave(send, round);
 }
 
-static bool sees_room(struct near *send, uint32_t round) {
-    const uint32_t last = round - (uint32_t)send->greeting.landings; /* that used the landing */
-    if (!tug_has_come_to(send->seen_read, last))
-        send->seen_read = atomic_load(&send->board->read); /* acquire: pairs with end_round() */
-    return tug_has_come_to(send->seen_read, last);
-}
-
-/* The landing was not free when the round began: all lands when all is ready and it is. By the
- * engine. */
-static void land_late(struct near *send, uint32_t round) {
-    if (atomic_load(&send->marked) == (uint32_t)send->base.call.partitions &&
-        sees_room(send, round))
-        land(send, round);
-}
-
 static void ready(struct tug_partitioned *one, size_t first, size_t n, uint32_t round) {
     struct near *send = near_of(one);
     if (atomic_load_explicit(&one->way, memory_order_relaxed) == TUG_WAY_WHOLE)
@@ -172,7 +181,7 @@ static void ready(struct tug_partitioned *one, size_t first, size_t n, uint32_t 
 }
 
 static uint32_t direct_way(const struct near *near) {
-    return tug_partitioned_without(near->greeting.landings > 0);
+    return tug_partitioned_without(near->lands);
 }
 
 /* ---- the receiver ---- */
@@ -181,15 +190,6 @@ static bool is_ready(const struct near *receive, size_t i, uint32_t round) {
     /* acquire: pairs with tug_partitioned_mark(); without it older data would be copied. seq_cst:
      * the second look before we sleep. */
     return atomic_load(&receive->board->ready[i]) == round;
-}
-
-/* So many bytes of the round. The sender may be some rounds on. */
-static size_t landed(const struct near *receive, uint32_t round) {
-    const uint64_t at = atomic_load(&receive->board->landed); /* acquire: pairs with land() */
-    const uint32_t in = (uint32_t)(at >> 32);
-    if (in == round)
-        return (uint32_t)at;
-    return tug_has_come_to(in, round) ? receive->greeting.partitions * receive->greeting.bytes : 0;
 }
 
 /* Copies the run of ready partitions from *i on, then sets *i to its end. As tug_cma_move(). */
@@ -254,13 +254,11 @@ static bool copy_in_turn(struct near *receive, uint32_t round) {
 
 /* Copies what has landed. By the thread that has `turn`. */
 static bool copy_landed(struct near *receive, uint32_t round) {
-    const size_t from = receive->first, end = landed(receive, round);
-    if (end == from)
-        return false;
-    tug_copy((char *)receive->base.call.buffer + from, landing(receive, round) + from, end - from);
-    receive->first = end;
-    if (end == receive->greeting.partitions * receive->greeting.bytes)
-        end_round(receive, round);
+    const size_t before = receive->first, sum = tug_partitioned_sum(&receive->base);
+    if (!tug_pair_take(&receive->pair, slot_bytes(sum), receive->base.call.buffer, sum,
+                       &receive->first, &receive->board->sender))
+        return receive->first != before;
+    end_round(receive, round);
     return true;
 }
 
@@ -273,8 +271,7 @@ static bool copy_ready(struct near *receive) {
         return true;
     const uint32_t round = atomic_load_explicit(&receive->base.round, memory_order_relaxed);
     if (atomic_load(&receive->base.over) != round)
-        moved = receive->greeting.landings > 0 ? copy_landed(receive, round)
-                                               : copy_in_turn(receive, round);
+        moved = receive->lands ? copy_landed(receive, round) : copy_in_turn(receive, round);
     tug_partitioned_end_turn(&receive->base);
     return moved;
 }
@@ -283,20 +280,12 @@ static void take(struct tug_partitioned *one) {
     (void)copy_ready(near_of(one));
 }
 
-/* Are board and landings where the greeting says? The call has partitions of some bytes. */
-static bool is_in_board(const struct greeting *their, uint64_t sum) {
-    const struct tug_offer *board = &their->board;
-    return their->partitions <= sum && their->landings <= TUG_LANDINGS_MOST &&
-           tug_lent_holds(board, sizeof(struct board) + their->partitions * sizeof(uint32_t)) &&
-           their->landing <= board->bytes &&
-           tug_lent_holds(board, their->landing + their->landings * sum);
-}
-
 /* The greeting has come. Can its data be had as it says? */
 static bool accept(struct near *receive) {
     const struct greeting *their = &receive->greeting;
-    return their->sender.pid != 0 && is_in_board(their, tug_partitioned_sum(&receive->base)) &&
-           (their->landings > 0 ||
+    return their->sender.pid != 0 && their->partitions <= tug_partitioned_sum(&receive->base) &&
+           tug_lent_holds(&their->board, board_bytes(receive)) &&
+           (receive->lands ||
             tug_cma_probe(their->sender.pid, their->sender.address, their->sender.word)) &&
            tug_partitioned_accept(&receive->base, their->partitions, their->bytes);
 }
@@ -311,7 +300,7 @@ static void say_yes(struct near *receive) {
     if (board == NULL)
         return;
     if (board->word == their->sender.word) {
-        receive->board = board;
+        use_board(receive, board);
         atomic_store(&board->yes, 1); /* pairs with start_send() */
     } else {
         tug_lent_unshare(&their->board); /* of another machine, by chance of the same names */
@@ -328,8 +317,6 @@ static bool chooses_direct(struct near *send, uint32_t round) {
         return send->direct;
     if (atomic_load(&board->yes)) {
         send->direct = true;
-        send->seen_read = round - 1; /* by the host's way */
-        atomic_store(&board->read, send->seen_read);
         atomic_store(&board->direct_from, round);
     }
     atomic_store(&board->started, round); /* release: pairs with choose() */
@@ -343,7 +330,8 @@ static void start_send(struct near *send, uint32_t round) {
         return;
     }
     send->base.request.job.bell = &send->board->sender;
-    send->room = direct_way(send) == TUG_WAY_WHOLE && sees_room(send, round);
+    send->first = 0;
+    send->room = send->lands && has_room(send);
     atomic_store_explicit(&send->marked, 0, memory_order_relaxed);
     atomic_store_explicit(&send->base.way, direct_way(send), memory_order_relaxed);
 }
@@ -411,22 +399,26 @@ static void choose(struct near *receive, uint32_t round) {
         tug_partitioned_use_host(&receive->base);
 }
 
-/* It may be over but for a thread that is about to leave MPI_Pready, and rings nobody then: that
- * counts as moved. */
+/* A thread that is about to leave MPI_Pready rings nobody then: that counts as moved. */
 static bool advance_send(struct near *send, uint32_t round, bool *done) {
-    bool over, answered = false;
-    if (direct_way(send) == TUG_WAY_PARTS) {
-        answered = tug_cma_answer(&send->board->ask);
-        if (answered)
+    const bool all = atomic_load(&send->marked) == (uint32_t)send->base.call.partitions;
+    const bool left = have_left(send, round);
+    bool over, moved = all && !left;
+    if (!send->lands) {
+        if (tug_cma_answer(&send->board->ask)) {
             tug_bell_ring(&send->board->receiver, true);
+            moved = true;
+        }
         over = atomic_load(&send->board->read) == round; /* pairs with end_round() */
     } else {
-        if (!send->room && !has_landed(send, round))
-            land_late(send, round);
-        over = has_landed(send, round);
+        if (all && !send->room && send->first == 0 && has_room(send)) {
+            land(send);
+            moved = true;
+        }
+        over = all && (send->room ? left : send->first > 0);
     }
-    *done = over && have_left(send, round);
-    return over || answered;
+    *done = over && left;
+    return moved || over;
 }
 
 static bool advance_receive(struct near *receive, uint32_t round, bool *done) {
@@ -435,8 +427,7 @@ static bool advance_receive(struct near *receive, uint32_t round, bool *done) {
         choose(receive, round);
     if (!receive->direct)
         return false;
-    if (direct_way(receive) == TUG_WAY_PARTS || landed(receive, round) > 0)
-        moved = copy_ready(receive);
+    moved = copy_ready(receive);
     *done = atomic_load(&receive->base.over) == round;
     return moved || *done;
 }
@@ -498,7 +489,7 @@ static void let_go(struct tug_partitioned *one) {
     if (!one->call.sends) {
         atomic_store(&near->board->gone, 1); /* release: we have read; pairs with is_read() */
         tug_lent_unshare(&near->greeting.board);
-    } else if (near->direct && near->greeting.landings > 0 && !is_read(near->board, round)) {
+    } else if (near->direct && near->lands && !is_read(near->board, round)) {
         leave_board(near->board, round);
     } else {
         (void)tug_lent_free(near->board);
@@ -508,23 +499,18 @@ static void let_go(struct tug_partitioned *one) {
 /* The sender's, and what it says of it. */
 static void make_board(struct near *send) {
     struct greeting *mine = &send->greeting;
-    const size_t n = (size_t)send->base.call.partitions, sum = tug_partitioned_sum(&send->base);
-    size_t bytes = sizeof(*send->board) + n * sizeof(send->board->ready[0]);
     mine->sender = tug_introduce(true);
     mine->data = (uint64_t)(uintptr_t)send->base.call.buffer;
-    mine->partitions = n;
+    mine->partitions = (uint64_t)send->base.call.partitions;
     mine->bytes = send->base.bytes;
-    if (sum <= LANDING_MOST) {
-        mine->landing = (bytes + TUG_CACHE_LINE - 1) / TUG_CACHE_LINE * TUG_CACHE_LINE;
-        mine->landings = tug_landings_of(sum, LANDINGS_BYTES);
-        bytes = mine->landing + mine->landings * sum;
-    }
     free_read_boards();
-    send->board = tug_lent_allocate(bytes);
-    if (send->board != NULL) {
-        send->board->word = mine->sender.word;
-        send->base.ready = send->board->ready;
-        mine->board = tug_lent_offer(send->board, bytes);
+    const size_t bytes = board_bytes(send);
+    struct board *board = tug_lent_allocate(bytes);
+    if (board != NULL) {
+        use_board(send, board);
+        board->word = mine->sender.word;
+        send->base.ready = board->ready;
+        mine->board = tug_lent_offer(board, bytes);
     }
     if (mine->board.lender == 0)
         mine->sender.pid = 0;
@@ -533,6 +519,7 @@ static void make_board(struct near *send) {
 static void prepare(struct tug_partitioned *one) {
     struct near *near = near_of(one);
     one->greeting = &near->greeting;
+    near->lands = one->can && tug_partitioned_sum(one) <= LANDING_MOST;
     if (one->call.sends && one->can)
         make_board(near);
 }

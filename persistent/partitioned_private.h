@@ -12,19 +12,10 @@
 
 #if MPI_VERSION >= 4
 
-/* A message of few bytes in sum arrives as a whole, in a *landing* out of which the receiver copies
- * it: two copies cost less than what else each partition would. So many rounds may be ahead of the
- * receiver, of landings that take so much memory. */
-#define TUG_LANDINGS_MOST 8
-
-static inline size_t tug_landings_of(size_t bytes, size_t memory) {
-    const size_t n = memory / bytes;
-    return n < TUG_LANDINGS_MOST ? n : TUG_LANDINGS_MOST;
-}
-
 enum tug_partitioned_way {
     TUG_WAY_OPEN,  /* not known yet */
-    TUG_WAY_WHOLE, /* without the host, by landings */
+    TUG_WAY_WHOLE, /* without the host, few bytes as a whole, out of which the receiver copies them:
+                      two copies cost less than what else each partition would */
     TUG_WAY_PARTS, /* without the host, each partition to where it belongs */
     TUG_WAY_HOST,
 };

@@ -85,7 +85,7 @@ static bool claim(struct tug_rendezvous *shared, const struct tug_rendezvous_sta
 
 void tug_rendezvous_offer(struct tug_segment_ring *ring, struct tug_rendezvous_state *state,
                           const void *message, struct tug_bell *readers) {
-    if (!tug_pair_has_room(ring))
+    if (!tug_pair_has_room(ring, 1))
         return;
     struct tug_slot_head *head = &ring->heads[ring->position % TUG_SEGMENT_SLOTS];
     const uint64_t address = (uint64_t)(uintptr_t)message;

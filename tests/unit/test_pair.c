@@ -21,11 +21,11 @@ struct ends {
 };
 
 static void open_ends(struct ends *ends, size_t slot) {
-    size_t bytes = tug_pair_memory(slot);
+    size_t bytes = tug_pair_memory(TUG_SEGMENT_SLOTS, slot);
     ends->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(ends->memory);
     memset(ends->memory, 0, bytes);
-    ends->writer = ends->reader = tug_pair_at(ends->memory);
+    ends->writer = ends->reader = tug_pair_at(ends->memory, TUG_SEGMENT_SLOTS);
     ends->slot = slot;
 }
 
@@ -129,12 +129,12 @@ static void full_and_empty(void **state) {
     assert_false(tug_pair_take(&ends.reader, SLOT, &byte, 1, &done, &writers_bell));
     for (int i = 0; i < TUG_SEGMENT_SLOTS; i++, done = 0)
         assert_true(tug_pair_put(&ends.writer, SLOT, &byte, 1, &done, &readers_bell));
-    assert_false(tug_pair_has_room(&ends.writer));
+    assert_false(tug_pair_has_room(&ends.writer, 1));
     assert_false(tug_pair_put(&ends.writer, SLOT, &byte, 1, &done, &readers_bell));
     assert_int_equal(done, 0);
     for (int i = 0; i < TUG_SEGMENT_SLOTS; i++, done = 0)
         assert_true(tug_pair_take(&ends.reader, SLOT, &byte, 1, &done, &writers_bell));
-    assert_true(tug_pair_has_room(&ends.writer));
+    assert_true(tug_pair_has_room(&ends.writer, 1));
     free(ends.memory);
 }
 
@@ -189,7 +189,8 @@ static void slots_fit_messages_and_memory(void **state) {
     assert_int_equal(tug_pair_slot_bytes(2, 4096), 4096);
     assert_int_equal(tug_pair_slot_bytes(16, SIZE_MAX), 8192);
     for (int n = 2; n <= TUG_PAIR_RANKS; n++) {
-        size_t all = (size_t)n * (size_t)n * tug_pair_memory(tug_pair_slot_bytes(n, SIZE_MAX));
+        size_t all = (size_t)n * (size_t)n *
+                     tug_pair_memory(TUG_SEGMENT_SLOTS, tug_pair_slot_bytes(n, SIZE_MAX));
         assert_true(all <= (size_t)(n <= 8 ? 8 : 20) << 20);
     }
 }

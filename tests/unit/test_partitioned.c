@@ -40,7 +40,7 @@ static void end(struct tug_partitioned *one) {
 }
 
 /* Words of a greeting, from its end. */
-enum { LANDINGS = 1, LANDING, BYTES, OF_PARTITIONS, DATA, DISTANCE, BOARD_BYTES, WORDS };
+enum { BYTES = 1, OF_PARTITIONS, DATA, DISTANCE, BOARD_BYTES, WORDS };
 
 /* Does a receiver believe the sender, if that word of the greeting is another? */
 static bool is_believed(const struct tug_partitioned *send, int word, uint64_t value) {
@@ -62,18 +62,10 @@ static void greetings(void **state) {
     static const struct {
         int word;
         uint64_t value;
-    } lies[] = {{LANDINGS, 9},
-                {LANDINGS, UINT64_MAX / PARTITIONS},
-                {LANDING, 30000},
-                {LANDING, UINT64_MAX - 8},
-                {BYTES, PARTITION_BYTES + 1},
-                {BYTES, 0},
-                {OF_PARTITIONS, PARTITIONS * 2},
-                {OF_PARTITIONS, 0},
-                {OF_PARTITIONS, UINT64_MAX},
-                {DISTANCE, 30000},
-                {DISTANCE, UINT64_MAX},
-                {BOARD_BYTES, 64},
+    } lies[] = {{BYTES, PARTITION_BYTES + 1},    {BYTES, 0},
+                {OF_PARTITIONS, PARTITIONS * 2}, {OF_PARTITIONS, 0},
+                {OF_PARTITIONS, UINT64_MAX},     {DISTANCE, 30000},
+                {DISTANCE, UINT64_MAX},          {BOARD_BYTES, 64},
                 {BOARD_BYTES, UINT64_MAX}};
     struct tug_partitioned *send = make(true);
     assert_true(is_believed(send, WORDS, 0));

@@ -23,13 +23,13 @@ struct ends {
 };
 
 static void open_ends(struct ends *ends) {
-    size_t bytes = tug_pair_memory(SLOT);
+    size_t bytes = tug_pair_memory(TUG_SEGMENT_SLOTS, SLOT);
     *ends = (struct ends){.memory = aligned_alloc(64, (bytes + 63) / 64 * 64),
                           .to_writer = {.pid = getpid(), .bell = &writers_bell, .wakes = true},
                           .to_reader = {.pid = getpid(), .bell = &readers_bell}};
     assert_non_null(ends->memory);
     memset(ends->memory, 0, bytes);
-    ends->writer = ends->reader = tug_pair_at(ends->memory);
+    ends->writer = ends->reader = tug_pair_at(ends->memory, TUG_SEGMENT_SLOTS);
 }
 
 /* One end's part of one message, the slots' too. */
