@@ -197,7 +197,7 @@ static bool advance(struct tug_job *job, bool *done) {
     if (atomic_load_explicit(&one->way, memory_order_relaxed) != TUG_WAY_HOST)
         moved = one->kind->advance(one, round, done);
     if (atomic_load_explicit(&one->way, memory_order_relaxed) == TUG_WAY_HOST)
-        *done = host_is_over(one) && atomic_load(&one->inside) == 0;
+        *done = host_is_over(one);
     return moved || *done;
 }
 

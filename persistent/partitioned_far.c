@@ -98,6 +98,7 @@ struct far {
     uint32_t *written;       /* in turn: the last round in which a unit was */
     uint64_t waiting_ns;     /* in turn: something is ready and waits since then; 0: nothing */
     _Atomic uint32_t marked; /* partitions of this round */
+    _Atomic uint32_t inside; /* threads that make something ready; none when the round ends */
     _Atomic bool counted;    /* in `incomplete` */
 };
 
@@ -204,7 +205,7 @@ static bool hold(struct far *send) {
 
 static void ready(struct tug_partitioned *one, size_t first, size_t n, uint32_t round) {
     struct far *send = far_of(one);
-    atomic_fetch_add(&one->inside, 1);
+    atomic_fetch_add(&send->inside, 1);
     tug_partitioned_mark(one, first, n, round);
     const size_t marked = atomic_fetch_add(&send->marked, (uint32_t)n) + n;
     const bool all = marked == partitions_of(send);
@@ -212,7 +213,7 @@ static void ready(struct tug_partitioned *one, size_t first, size_t n, uint32_t 
     if (all || (!send->lands && n * one->bytes >= RUN_LEAST))
         push(send, round);
     tug_burst_more_follows(false);
-    atomic_fetch_sub(&one->inside, 1); /* the last touch: now it may be over */
+    atomic_fetch_sub(&send->inside, 1); /* the last touch: now it may be over */
 }
 
 /* Has what is ready waited for a beat? */
@@ -235,7 +236,7 @@ static bool advance_send(struct far *send, uint32_t round, bool *done) {
     const bool over =
         (send->nwritten == send->units || lost) && tug_counter_value(&send->local) == send->sent;
     tug_partitioned_end_turn(&send->base);
-    *done = over && atomic_load(&send->base.inside) == 0;
+    *done = over && atomic_load(&send->inside) == 0;
     if (*done)
         count(send, false); /* it was lost */
     return moved || over;

@@ -61,7 +61,6 @@ struct tug_partitioned {
     _Atomic uint32_t *done;  /* receiver: in which one has arrived, where each does by itself */
     _Atomic uint32_t turn;   /* a thread has taken it */
     _Atomic uint32_t over;   /* the last round that is over: all is here, or the host says so */
-    _Atomic uint32_t inside; /* far sender: threads that make something ready; none when it ends */
 };
 
 /* Rounds are compared by their distance: they begin anew after 2^32. */

@@ -104,10 +104,62 @@ static void all_that_is_received_ends(void **state) {
     fails = 0;
 }
 
+/* What a writer would have written: adds to words and gates here. */
+static uint64_t words[4], gate;
+static unsigned failing; /* writes that find no room */
+
+bool __wrap_tug_try_write_signal_async(tug_context *context,
+                                       const struct tug_write_signal_params *params);
+bool __wrap_tug_try_write_signal_async(tug_context *context,
+                                       const struct tug_write_signal_params *params) {
+    (void)context;
+    if (failing > 0 && failing-- > 0)
+        return false;
+    const bool tells = params->size_in_bytes == 0;
+    *(tells ? &gate : &words[params->signal_raddr.offset / sizeof(uint64_t)]) += params->value;
+    return true;
+}
+
+/* A word says how often its slot was filled, and how many segments came together; slots are given
+ * back by several. What finds no room has not happened. */
+static void rings_go_round(void **state) {
+    (void)state;
+    struct tug_far far = {.context = NULL};
+    uint64_t said[4] = {0};
+    const unsigned char data[1] = {0};
+    struct tug_counter local = {0};
+    const struct tug_far_memory memory = {.registration = (tug_registration *)(void *)said,
+                                          .base = (unsigned char *)(uintptr_t)data};
+    struct tug_far_ring writer = {.far = &far, .slots = 4, .slot_bytes = 1, .said = said},
+                        reader = {.far = &far, .slots = 4, .tell_every = 3};
+    writer.here = (unsigned char *)&gate;
+    reader.here = (unsigned char *)words;
+    for (uint64_t p = 0, n; p < 1000; p += n) {
+        n = p % 3 + 1;
+        if (!tug_far_has_room(&writer, p + n)) {
+            reader.read = p; /* all */
+            failing = 1;
+            tug_far_give_back(&reader);
+            assert_false(tug_far_has_room(&writer, p + n));
+            tug_far_give_back(&reader);
+        }
+        assert_true(tug_far_has_room(&writer, p + n));
+        assert_int_equal(tug_far_filled(&reader, p), 0);
+        failing = 1;
+        assert_false(tug_far_fill(&writer, p, (uint32_t)n, data, 1, &memory, NULL, &local));
+        assert_int_equal(tug_far_filled(&reader, p), 0);
+        assert_true(tug_far_fill(&writer, p, (uint32_t)n, data, 1, &memory, NULL, &local));
+        assert_int_equal(tug_far_filled(&reader, p), n);
+        assert_int_equal(tug_far_filled(&reader, p + 4), 0);
+    }
+    assert_false(tug_far_has_room(&writer, reader.read + 5));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_are_as_readers_make_them),
         cmocka_unit_test(all_that_is_received_ends),
+        cmocka_unit_test(rings_go_round),
     };
     tug_host.Irecv_c = receive;
     tug_host.Isend_c = send;

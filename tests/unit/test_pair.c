@@ -20,12 +20,12 @@ struct ends {
     size_t slot;
 };
 
-static void open_ends(struct ends *ends, size_t slot) {
-    size_t bytes = tug_pair_memory(TUG_SEGMENT_SLOTS, slot);
+static void open_ends(struct ends *ends, uint32_t slots, size_t slot) {
+    size_t bytes = tug_pair_memory(slots, slot);
     ends->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(ends->memory);
     memset(ends->memory, 0, bytes);
-    ends->writer = ends->reader = tug_pair_at(ends->memory, TUG_SEGMENT_SLOTS);
+    ends->writer = ends->reader = tug_pair_at(ends->memory, slots);
     ends->slot = slot;
 }
 
@@ -108,7 +108,7 @@ static void take_turns_with(struct ends *ends, uint64_t seed) {
 
 static void take_turns(size_t slot, uint64_t seed) {
     struct ends ends;
-    open_ends(&ends, slot);
+    open_ends(&ends, TUG_SEGMENT_SLOTS, slot);
     take_turns_with(&ends, seed);
 }
 
@@ -119,23 +119,31 @@ static void comes_through_in_order(void **state) {
     take_turns(TUG_SLOT_INLINE, 3); /* nothing but heads */
 }
 
-static void full_and_empty(void **state) {
+/* The writer learns of room when the reader has read `told` slots. */
+static void fill_and_empty(uint32_t slots, uint32_t told) {
     struct ends ends;
     unsigned char byte = 7;
     size_t done = 0;
-    (void)state;
-    open_ends(&ends, SLOT);
+    open_ends(&ends, slots, SLOT);
     assert_false(tug_pair_has_news(&ends.reader));
     assert_false(tug_pair_take(&ends.reader, SLOT, &byte, 1, &done, &writers_bell));
-    for (int i = 0; i < TUG_SEGMENT_SLOTS; i++, done = 0)
+    for (uint32_t i = 0; i < slots; i++, done = 0)
         assert_true(tug_pair_put(&ends.writer, SLOT, &byte, 1, &done, &readers_bell));
     assert_false(tug_pair_has_room(&ends.writer, 1));
     assert_false(tug_pair_put(&ends.writer, SLOT, &byte, 1, &done, &readers_bell));
     assert_int_equal(done, 0);
-    for (int i = 0; i < TUG_SEGMENT_SLOTS; i++, done = 0)
+    for (uint32_t i = 1; i <= slots; i++, done = 0) {
         assert_true(tug_pair_take(&ends.reader, SLOT, &byte, 1, &done, &writers_bell));
-    assert_true(tug_pair_has_room(&ends.writer, 1));
+        assert_true(tug_pair_has_room(&ends.writer, i / told * told));
+        assert_false(tug_pair_has_room(&ends.writer, i / told * told + 1));
+    }
     free(ends.memory);
+}
+
+static void full_and_empty(void **state) {
+    (void)state;
+    fill_and_empty(TUG_SEGMENT_SLOTS, TUG_SEGMENT_SLOTS / 2);
+    fill_and_empty(64, 16); /* a message takes several of more slots */
 }
 
 /* ---- two threads ---- */
@@ -162,7 +170,7 @@ static void two_threads(void **state) {
     struct job job = {.seed = 4};
     pthread_t writer;
     (void)state;
-    open_ends(&job.ends, SLOT);
+    open_ends(&job.ends, TUG_SEGMENT_SLOTS, SLOT);
     at = (struct end_state){0};
     assert_int_equal(pthread_create(&writer, NULL, write_all, &job), 0);
     while (at.n < MESSAGES) {
