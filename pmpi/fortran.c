@@ -51,22 +51,6 @@ int MPII_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int *fla
     return error;
 }
 
-typedef int win_set_attr(MPI_Win win, int win_keyval, void *attribute_val, enum attr_type type);
-TUG_API win_set_attr MPII_Win_set_attr;
-
-int MPII_Win_set_attr(MPI_Win win, int win_keyval, void *attribute_val, enum attr_type type) {
-    static void *_Atomic host;
-    win_set_attr *call;
-    *(void **)&call = tug_host_find_once("MPII_Win_set_attr", &host);
-    if (call == NULL)
-        return MPI_ERR_OTHER;
-    struct tug_window *window = tug_window_find(win);
-    int error = call(win, win_keyval, attribute_val, type);
-    if (error == MPI_SUCCESS && window != NULL)
-        tug_window_has_attribute(window, win_keyval);
-    return error;
-}
-
 #else
 
 typedef void win_get_attr(MPI_Fint *win, MPI_Fint *win_keyval, MPI_Aint *attribute_val,

@@ -43,7 +43,6 @@
 #include "pmpi/shim.h"
 #include "pmpi/timeline.h"
 #include "request/request.h"
-#include "rma/spare.h"
 #include "rma/window.h"
 #include "tugboat/tugboat.h"
 
@@ -407,7 +406,6 @@ static void end_world(void) {
     tug_waits_polite = waits_for_itself();
     if (tug_level.active) {
         MPI_Comm comm = tug_participants_world();
-        tug_spares_end();
         bool others = somebody_goes_on(comm);
         if (sessions == NULL)
             end_engine(others);

@@ -110,10 +110,12 @@ static inline bool is_over(const struct tug_rma *o) {
     ours->request = (its_request);                                                                 \
     SAVE_##FAMILY(ours);                                                                           \
     int done = (wants_request) && ours->request == NULL ? MPI_ERR_ARG : operation_of_lane;         \
-    if (TUG_UNLIKELY(done == TUG_RMA_REFUSED))                                                     \
+    if (TUG_UNLIKELY(done == TUG_RMA_REFUSED)) {                                                   \
+        target_rank = tug_window_host_rank(window, target_rank);                                   \
         done = tug_host.Name arguments;                                                            \
-    else if (done == MPI_SUCCESS && ours->request != NULL && is_over(ours))                        \
+    } else if (done == MPI_SUCCESS && ours->request != NULL && is_over(ours)) {                    \
         done = tug_rma_complete_request(ours);                                                     \
+    }                                                                                              \
     return tug_window_report(window, done)
 
 /* What every body begins with: not ours? the host's at once. */

@@ -53,43 +53,6 @@
     }
 #include "host/calls.def"
 
-int tug_shim_Win_set_attr(MPI_Win win, int win_keyval, void *attribute_val) {
-    struct tug_window *window = tug_window_find(win);
-    int error = tug_host.Win_set_attr(win, win_keyval, attribute_val);
-    if (window == NULL)
-        return error;
-    if (error == MPI_SUCCESS)
-        tug_window_has_attribute(window, win_keyval);
-    return tug_window_report(window, error);
-}
-
-int tug_shim_Win_delete_attr(MPI_Win win, int win_keyval) {
-    struct tug_window *window = tug_window_find(win);
-    int error = tug_host.Win_delete_attr(win, win_keyval);
-    if (window == NULL)
-        return error;
-    if (error == MPI_SUCCESS)
-        tug_window_lacks_attribute(window, win_keyval);
-    return tug_window_report(window, error);
-}
-
-int tug_shim_Win_set_name(MPI_Win win, const char *win_name) {
-    struct tug_window *window = tug_window_find(win);
-    if (window == NULL)
-        return tug_host.Win_set_name(win, win_name);
-    atomic_store_explicit(&window->named, true, memory_order_relaxed);
-    return tug_window_report(window, tug_host.Win_set_name(win, win_name));
-}
-
-/* What it changes cannot all be taken back. */
-int tug_shim_Win_set_info(MPI_Win win, MPI_Info info) {
-    struct tug_window *window = tug_window_find(win);
-    if (window == NULL)
-        return tug_host.Win_set_info(win, info);
-    tug_window_spoil(window);
-    return tug_window_report(window, tug_host.Win_set_info(win, info));
-}
-
 /* In the packet lane the host's window stays empty; it says what is wrong with arguments. */
 int tug_shim_Win_attach(MPI_Win win, void *base, MPI_Aint size) {
     struct tug_window *window = tug_window_find(win);
@@ -114,7 +77,7 @@ int tug_shim_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int 
     int error = tug_host.Win_get_attr(win, win_keyval, attribute_val, flag);
     if (window == NULL)
         return error;
-    if (error == MPI_SUCCESS && window->on_self && win_keyval == MPI_WIN_CREATE_FLAVOR)
+    if (error == MPI_SUCCESS && window->lane != NULL && win_keyval == MPI_WIN_CREATE_FLAVOR)
         *(void **)attribute_val = &window->flavor;
     if (error == MPI_SUCCESS && window->own_geometry) {
         if (win_keyval == MPI_WIN_BASE)
@@ -129,7 +92,7 @@ int tug_shim_Win_get_attr(MPI_Win win, int win_keyval, void *attribute_val, int 
 
 int tug_shim_Win_get_group(MPI_Win win, MPI_Group *group) {
     struct tug_window *window = tug_window_find(win);
-    int error = window != NULL && window->on_self && group != NULL
+    int error = window != NULL && window->lane != NULL && group != NULL
                     ? tug_host.Comm_group(window->comm, group)
                     : tug_host.Win_get_group(win, group);
     return window == NULL ? error : tug_window_report(window, error);
@@ -152,7 +115,8 @@ int tug_shim_Win_get_info(MPI_Win win, MPI_Info *info_used) {
     int tug_shim_##Name(MPI_Win win, int rank, MPI_Aint *size, unit_t *disp_unit, void *baseptr) { \
         struct tug_window *window = tug_window_find(win);                                          \
         MPI_Aint unit;                                                                             \
-        int error = tug_host.Name(win, rank, size, disp_unit, baseptr);                            \
+        int asked = window == NULL ? rank : tug_window_host_rank(window, rank);                    \
+        int error = tug_host.Name(win, asked, size, disp_unit, baseptr);                           \
         if (window == NULL)                                                                        \
             return error;                                                                          \
         if (error == MPI_SUCCESS && window->lane != NULL) {                                        \

@@ -21,6 +21,7 @@
     X(Cartdim_get)                                                                                 \
     X(Comm_call_errhandler)                                                                        \
     X(Comm_compare)                                                                                \
+    X(Comm_create_group)                                                                           \
     X(Comm_create_keyval)                                                                          \
     X(Comm_group)                                                                                  \
     X(Comm_get_attr)                                                                               \
@@ -41,6 +42,7 @@
     X(Grequest_complete)                                                                           \
     X(Grequest_start)                                                                              \
     X(Group_free)                                                                                  \
+    X(Group_incl)                                                                                  \
     X(Group_size)                                                                                  \
     X(Group_translate_ranks)                                                                       \
     X(Info_create)                                                                                 \

@@ -233,7 +233,6 @@ static struct tug_chunk *take_spare(struct tug_team *team, size_t bytes, bool *r
 }
 
 void tug_block_begin(struct tug_chunk *block) {
-    block->lives++;
     note_out(block);
 }
 

@@ -32,10 +32,9 @@ struct tug_chunk {
     MPI_Win win;                /* MPI_WIN_NULL: a block inside a chunk of the arena */
     unsigned char *base;        /* at a page */
     size_t bytes;
-    size_t used;    /* arena: handed out */
-    uint64_t name;  /* the same on all ranks of the node, and no other chunk's there */
-    bool kept;      /* block: for the next window, when it is given back */
-    uint32_t lives; /* block: windows that it has had, this one included: alike on all ranks */
+    size_t used;            /* arena: handed out */
+    uint64_t name;          /* the same on all ranks of the node, and no other chunk's there */
+    bool kept;              /* block: for the next window, when it is given back */
     struct tug_chunk *next; /* chunks of the team, blocks that are out */
 };
 

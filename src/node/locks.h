@@ -150,7 +150,6 @@ struct tug_barrier {
     _Atomic uint32_t arrived;
     _Atomic uint32_t rounds; /* that are complete */
     struct tug_bell bell;
-    _Atomic uint32_t mark; /* the callers': stored before a round by any, read after it by all */
 } __attribute__((aligned(TUG_CACHE_LINE)));
 
 /* Returns when n threads have called it in this round. What each wrote before, all see after.

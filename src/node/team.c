@@ -404,10 +404,6 @@ static struct tug_team *wake(bool (*fits)(const struct tug_shelved *, void *), v
     return team;
 }
 
-bool tug_team_keeps(const struct tug_team *team) {
-    return !atomic_load(&keeps_nothing) && atomic_load(&team->communicators) > 0;
-}
-
 void tug_teams_keep_nothing(void) {
     atomic_store(&keeps_nothing, true);
 }

@@ -38,7 +38,7 @@
 #define TUG_ATTACHERS_MOST 16
 
 /* What those who use a team keep on it. */
-enum tug_part { TUG_PART_WINDOWS, TUG_PART_SPARES, TUG_PART_COLLECTIVES, TUG_PARTS };
+enum tug_part { TUG_PART_WINDOWS, TUG_PART_CREATION, TUG_PART_COLLECTIVES, TUG_PARTS };
 
 struct tug_team_part {
     void *state; /* NULL: nothing yet */
@@ -165,10 +165,6 @@ void tug_team_drop(struct tug_team *team);
 /* The same; one across worlds is freed where it was the last on all ranks. Collective over comm,
  * which has the team's ranks. */
 void tug_team_leave(struct tug_team *team, MPI_Comm comm);
-
-/* May what hangs on the team be kept for a later call on its communicator, or the next one? Local;
- * any thread. */
-bool tug_team_keeps(const struct tug_team *team);
 
 /* Can this rank free the communicator without the others? The same answer on all ranks. Local. */
 bool tug_team_goes_alone(MPI_Comm comm);

@@ -28,7 +28,6 @@
 #include "rma/direct.h"
 #include "rma/private.h"
 #include "rma/remote.h"
-#include "rma/spare.h"
 #include "transport/packets/wire.h"
 #include "transport/transport.h"
 
@@ -255,25 +254,6 @@ static enum tug_remote_memory memory_of(const struct tug_creation *c) {
                                                  : TUG_REMOTE_ALLOCATED;
 }
 
-/* Tries the packet lane for a window whose host window is there. Collective, the same answer on all
- * ranks. */
-static struct tug_window *go_remote(const struct tug_creation *c, struct tug_team *team) {
-    const enum tug_remote_memory memory = memory_of(c);
-    struct tug_window *window = tug_window_adopt(*c->win);
-    struct tug_wait_group *wait_group = wait_group_of(team, c->comm);
-    bool willing = window != NULL && reaches(c->base, memory) &&
-                   (wait_group != NULL || team->nnodes == 1) &&
-                   tug_epochs_init(&window->epochs, team->nranks);
-    struct tug_remote *remote =
-        tug_remote_create(team, c->base, c->size, c->disp_unit, memory, willing);
-    if (remote == NULL) {
-        tug_window_give_back(window);
-        return NULL;
-    }
-    enter_remote(window, remote, wait_group, memory, c);
-    return window;
-}
-
 static bool wants_direct(MPI_Info info) {
     return !info_says(info, "tugboat_lane", "native") && !info_says(info, "tugboat_lane", "packet");
 }
@@ -301,21 +281,6 @@ static bool may_go_direct(const struct tug_creation *c, const struct tug_team *t
                                                 : tug_settings.rma != TUG_RMA_PACKET;
 }
 
-/* Tries the direct lane for a window over memory that the program brings. Collective, the same
- * answer on all ranks. */
-static struct tug_window *go_direct_over(const struct tug_creation *c, struct tug_team *team) {
-    struct tug_window *window = tug_window_adopt(*c->win);
-    bool willing = window != NULL && reaches(c->base, TUG_REMOTE_GIVEN) &&
-                   tug_epochs_init(&window->epochs, team->nranks);
-    struct tug_direct *direct = tug_direct_over(team, c->base, c->size, c->disp_unit, willing);
-    if (direct == NULL) {
-        tug_window_give_back(window);
-        return NULL;
-    }
-    enter_direct(window, direct, team, "its ranks share a node, which can map its memory");
-    return window;
-}
-
 static bool has_lanes(void) {
     return tug_settings.rma == TUG_RMA_AUTO || tug_settings.rma == TUG_RMA_PACKET;
 }
@@ -336,58 +301,6 @@ static bool wants_pages(MPI_Info info) {
     if (info != MPI_INFO_NULL)
         tug_host.Info_get(info, "mpi_minimum_memory_alignment", MPI_MAX_INFO_VAL, text, &flag);
     return flag && strtoll(text, NULL, 10) > 64;
-}
-
-/* Tries the direct lane for a window whose host window, over next to nothing, is there. Collective,
- * the same answer on all ranks. */
-static struct tug_window *go_direct(const struct tug_creation *c, struct tug_team *team) {
-    const bool shared = c->flavor == MPI_WIN_FLAVOR_SHARED;
-    struct tug_window *window = tug_window_adopt(*c->win);
-    bool contiguous = shared && !info_says(c->info, "alloc_shared_noncontig", "true");
-    bool willing = window != NULL && tug_epochs_init(&window->epochs, team->nranks);
-    struct tug_direct *direct =
-        tug_direct_create(team, c->size, c->disp_unit, contiguous, wants_pages(c->info), willing);
-    if (direct == NULL) {
-        tug_window_give_back(window);
-        return NULL;
-    }
-    enter_direct(window, direct, team,
-                 "its ranks share a node and its memory was allocated for them");
-    return window;
-}
-
-/* ---- the host's window ---- */
-
-/* The communicator that it is made on. Open MPI 4.1 has no one-sided communication between nodes
- * but over devices that do it themselves: over TCP it makes no window, and says MPI_ERR_WIN; and so
- * it does for created windows of one rank. A lane of ours wants of the host's window no more than
- * the handle, with name, attributes, info and error handler: a window on MPI_COMM_SELF will do. The
- * first attempt is on a communicator of ours, so that the program's handler does not see it fail.
- */
-static MPI_Comm first_attempt(const struct tug_creation *c, const struct tug_team *team) {
-#ifdef OPEN_MPI
-    if (team != NULL && (team->nnodes > 1 || team->nranks == 1))
-        return team->comm;
-#else
-    (void)team;
-#endif
-    return c->comm;
-}
-
-/* Open MPI allocates its memory: it makes none there over the program's. */
-static int make_on_self(const struct tug_creation *c) {
-    void *unused;
-    return tug_host.Win_allocate(1, 1, c->info, MPI_COMM_SELF, (void *)&unused, c->win);
-}
-
-/* Makes it, over so many bytes. Collective. */
-static int make_hosts(const struct tug_creation *c, const struct tug_team *team, MPI_Aint size,
-                      bool *on_self) {
-    struct tug_creation attempt = *c;
-    attempt.comm = first_attempt(c, team);
-    int error = c->host_call(&attempt, size);
-    *on_self = error == MPI_ERR_WIN && attempt.comm != c->comm;
-    return *on_self ? make_on_self(c) : error;
 }
 
 /* ---- in the native lane ---- */
@@ -427,15 +340,112 @@ static int make_native(const struct tug_creation *c) {
     return takes(error, c->comm) ? finish_native(c, size) : error;
 }
 
+/* ---- the host's window ---- */
+
+/* What a team keeps for the windows that are made on its communicator. */
+struct maker {
+    MPI_Comm self;         /* of this rank alone, with MPI_ERRORS_RETURN */
+    struct tug_word *room; /* [nranks] for what all tell; NULL: they meet in shared memory */
+};
+
+static void maker_end(void *state) {
+    struct maker *maker = state;
+    if (maker->self != MPI_COMM_NULL)
+        tug_host.Comm_free(&maker->self);
+    free(maker->room);
+    free(maker);
+}
+
+/* Local. MPI_COMM_NULL: the host has none. */
+static MPI_Comm make_self(const struct tug_team *team) {
+    MPI_Comm self = MPI_COMM_NULL;
+    MPI_Group all, alone;
+    tug_host.Comm_group(team->comm, &all);
+    tug_host.Group_incl(all, 1, &team->rank, &alone);
+    if (tug_host.Comm_create_group(team->comm, alone, 0, &self) == MPI_SUCCESS)
+        tug_host.Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+    else
+        self = MPI_COMM_NULL;
+    tug_host.Group_free(&alone);
+    tug_host.Group_free(&all);
+    return self;
+}
+
+/* A team's, made if need be. Collective; the same answer on all ranks: NULL without memory or a
+ * communicator. */
+static struct maker *maker_of(struct tug_team *team) {
+    struct tug_team_part *part = &team->parts[TUG_PART_CREATION];
+    if (part->state != NULL)
+        return part->state;
+    if (team->nnodes == 1 || team->node_most > 1) /* without, by the host */
+        (void)tug_team_prepare_to_meet(team);
+    const bool meets = team->nnodes == 1 && team->meeting != NULL;
+    struct maker *maker = malloc(sizeof(*maker));
+    if (maker != NULL)
+        *maker = (struct maker){
+            .self = make_self(team),
+            .room = meets ? NULL : malloc((size_t)team->nranks * sizeof(*maker->room))};
+    const bool good =
+        maker != NULL && maker->self != MPI_COMM_NULL && (meets || maker->room != NULL);
+    if (!tug_team_all_agree(team, good)) {
+        if (maker != NULL)
+            maker_end(maker);
+        return NULL;
+    }
+    *part = (struct tug_team_part){.state = maker, .end = maker_end};
+    return maker;
+}
+
+/* The host's window behind one of ours: over next to nothing, of this rank alone. Local. Open MPI
+ * 4.1 makes no created or dynamic windows of one rank: there it is an allocated one, and the flavor
+ * is ours to say. */
+static bool make_hosts(const struct tug_creation *c, MPI_Comm self, MPI_Win *win) {
+    void *unused;
+    struct tug_creation alone = *c;
+    alone.comm = self;
+    alone.base = NULL;
+    alone.baseptr = &unused;
+    alone.win = win;
+#ifdef OPEN_MPI
+    if (c->flavor != MPI_WIN_FLAVOR_SHARED)
+        return tug_host.Win_allocate(1, 1, c->info, self, (void *)&unused, win) == MPI_SUCCESS;
+#endif
+    return c->host_call(&alone, is_allocation(c) ? 1 : 0) == MPI_SUCCESS;
+}
+
+/* Takes back what make_ours() has made. */
+static void drop_ours(struct tug_window *window) {
+    if (window == NULL)
+        return;
+    MPI_Win win = window->handle;
+    tug_window_give_back(window);
+    tug_host.Win_free(&win);
+}
+
+/* A window that has no lane yet. Local. NULL: no memory, or the host makes none. */
+static struct tug_window *make_ours(const struct tug_creation *c, const struct tug_team *team,
+                                    MPI_Comm self) {
+    struct tug_window *window = tug_window_new(team->nranks);
+    MPI_Win win;
+    if (window == NULL || !make_hosts(c, self, &win)) {
+        tug_window_delete(window);
+        return NULL;
+    }
+    if (tug_window_take(window, win))
+        return window;
+    tug_window_delete(window);
+    tug_host.Win_free(&win);
+    return NULL;
+}
+
 /* ---- together ---- */
 
-/* What each rank brings before a window of the host's is there. */
+/* What each rank brings. */
 struct brought {
     struct tug_remote_part part;
-    uint32_t spare; /* the id of the host's window that it would take again; 0: none */
-    bool direct;    /* it wants and can have the direct lane, as far as this rank knows */
-    bool packets;   /* ... the packet lane */
-    bool proposes;  /* `part` is its part of a window in the packet lane */
+    bool direct;   /* it wants and can have the direct lane, as far as this rank knows */
+    bool packets;  /* ... the packet lane */
+    bool proposes; /* `part` is its part of a window in the packet lane */
 };
 
 _Static_assert(sizeof(struct brought) <= sizeof(struct tug_word), "brought to a meeting");
@@ -444,15 +454,11 @@ _Static_assert(sizeof(struct brought) <= sizeof(struct tug_word), "brought to a 
 struct making {
     const struct tug_creation *c;
     struct tug_team *team;
-    struct tug_spares *spares;
-    struct tug_kind kind;
-    uint32_t id; /* of the host's window, if it is made now */
+    struct maker *maker;
     struct tug_wait_group *wait_group;
-    struct tug_window *window; /* proposed, together with: */
-    struct tug_remote *remote;
-    struct tug_spare *spare; /* picked; NULL: none */
-    struct brought all;      /* what is true of all ranks */
-    bool on_self;
+    struct tug_window *window; /* this rank's; NULL: it cannot have one */
+    struct tug_remote *remote; /* proposed for it */
+    struct brought all;        /* what is true of all ranks */
 };
 
 /* What this rank can do before it has heard of the others. */
@@ -461,33 +467,24 @@ static struct brought propose(struct making *m) {
     const enum tug_remote_memory memory = memory_of(c);
     struct brought mine = {0};
     tug_device_look();
-    const bool lends = c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 ||
-                       tug_offer_of(c->base, (size_t)c->size).name != 0;
+    const bool lends =
+        c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 ||
+        (tug_offer_of(c->base, (size_t)c->size).name != 0 && reaches(c->base, TUG_REMOTE_GIVEN));
     m->wait_group = wait_group_of(m->team, c->comm);
     mine.direct = may_go_direct(c, m->team) && lends && wants_direct(c->info);
     mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(c->info, m->team) &&
                    reaches(c->base, memory) && tug_remote_serves(m->team) &&
                    (m->wait_group != NULL || m->team->nnodes == 1);
-    tug_kind_of(c->flavor, c->info, &m->kind);
-    m->spare = tug_spare_borrow(m->spares, &m->kind);
-    mine.spare = m->spare != NULL ? (uint32_t)m->spare->shelved.id : 0;
-    /* what will probably go by the direct lane is not proposed for the other */
-    if (!mine.packets || (mine.direct && !(c->flavor == MPI_WIN_FLAVOR_CREATE && c->size == 0)))
+    if (!mine.direct && !mine.packets)
         return mine;
-    m->window = tug_window_new(m->team->nranks);
-    if (m->window != NULL)
+    m->window = make_ours(c, m->team, m->maker->self);
+    if (m->window == NULL)
+        return (struct brought){0};
+    /* what will probably go by the direct lane is not proposed for the other */
+    if (mine.packets && (!mine.direct || (c->flavor == MPI_WIN_FLAVOR_CREATE && c->size == 0)))
         m->remote = tug_remote_propose(m->team, c->base, c->size, c->disp_unit, memory, &mine.part);
     mine.proposes = m->remote != NULL;
     return mine;
-}
-
-/* Takes back what was proposed. */
-static void withdraw(struct making *m) {
-    if (m->remote != NULL)
-        tug_remote_withdraw(m->remote);
-    tug_window_delete(m->window);
-    m->remote = NULL;
-    m->window = NULL;
 }
 
 /* What all ranks have in common. */
@@ -500,130 +497,81 @@ static struct brought common_of(const struct tug_word *words, int nranks) {
         all.direct &= theirs.direct;
         all.packets &= theirs.packets;
         all.proposes &= theirs.proposes && theirs.part.block == all.part.block;
-        all.spare = theirs.spare == all.spare ? all.spare : 0;
     }
     all.proposes &= !all.direct;
-    all.spare = all.direct || all.packets ? all.spare : 0;
     return all;
 }
 
-/* What all have told; NULL: the host could not carry it. */
+/* What all have told, to be read until they meet once more; NULL: the host could not carry it. */
 static const struct tug_word *tell(const struct making *m, const struct brought *brought) {
-    struct tug_word mine = {0}, *room = tug_spares_room(m->spares);
+    struct tug_word mine = {0}, *room = m->maker->room;
     memcpy(&mine, brought, sizeof(*brought));
     if (room == NULL)
         return tug_team_meet(m->team, &mine, sizeof(*brought), tug_engine_poll_host);
     return tug_team_gather(m->team, &mine, room) == MPI_SUCCESS ? room : NULL;
 }
 
-/* The ranks tell each other what they can do. What is told may be read until they have met once
- * more. The last that a creation waits for if all have proposed, see agree(). */
-static const struct tug_word *consult(struct making *m) {
+/* The ranks tell each other what they can do. The last that a creation waits for if all have
+ * proposed, see agree(): then true, and it is done. The same answer on all ranks. */
+static bool consult(struct making *m) {
     tug_engine_keep_quiet();
     const struct brought mine = propose(m);
     const struct tug_word *told = tell(m, &mine);
-    m->id = tug_spares_draw(m->spares);
     if (told != NULL)
         m->all = common_of(told, m->team->nranks);
-    if (!m->all.proposes)
-        withdraw(m);
-    if (m->all.spare != 0) {
-        tug_spares_waive(m->spares);
-    } else if (m->spare != NULL) {
-        tug_spare_put(m->spares, m->spare);
-        m->spare = NULL;
+    if (m->all.proposes) {
+        tug_remote_accept(m->remote, told, sizeof(*told));
+        enter_remote(m->window, m->remote, m->wait_group, memory_of(m->c), m->c);
+    } else if (m->remote != NULL) {
+        tug_remote_withdraw(m->remote);
     }
-    return told;
+    return m->all.proposes;
 }
 
-/* Is the host's window made over what the program brings? Else over next to nothing, to be kept. */
-static bool is_real(const struct making *m) {
-    return m->spare == NULL && m->c->flavor == MPI_WIN_FLAVOR_DYNAMIC;
-}
-
-/* Has a window of the host's: a spare one, or a new one. Collective in the second case. */
-static int have_hosts(struct making *m) {
+/* Tries the direct lane. Collective, the same answer on all ranks. */
+static bool go_direct(const struct making *m) {
     const struct tug_creation *c = m->c;
-    if (m->spare != NULL) {
-        *c->win = m->spare->win;
-        return MPI_SUCCESS;
-    }
-    /* allocated ones are made as the program said but for the size: the host checks the arguments
-     */
-    const MPI_Aint size = is_real(m) || c->size == 0 ? c->size : is_allocation(c) ? 1 : 0;
-    int error = make_hosts(c, m->team, size, &m->on_self);
-    if (error == MPI_SUCCESS && !m->on_self)
-        m->spare = tug_spare_make(*c->win, &m->kind, m->id);
-    return error;
+    const bool over = c->flavor == MPI_WIN_FLAVOR_CREATE;
+    const bool contiguous =
+        c->flavor == MPI_WIN_FLAVOR_SHARED && !info_says(c->info, "alloc_shared_noncontig", "true");
+    struct tug_direct *direct =
+        over ? tug_direct_over(m->team, c->base, c->size, c->disp_unit)
+             : tug_direct_create(m->team, c->size, c->disp_unit, contiguous, wants_pages(c->info));
+    if (direct == NULL)
+        return false;
+    enter_direct(m->window, direct, m->team,
+                 over ? "its ranks share a node, which can map its memory"
+                      : "its ranks share a node and its memory was allocated for them");
+    return true;
 }
 
-/* All have proposed the packet lane. Collective where the host's window is new: the same answer on
- * all ranks. */
-static struct tug_window *settle(struct making *m, const struct tug_word *told, bool fresh) {
-    struct tug_window *window = m->window;
-    bool taken = tug_window_take(window, *m->c->win);
-    if (fresh && !tug_team_all_agree(m->team, taken)) {
-        if (taken) {
-            m->window = NULL;
-            tug_window_give_back(window);
-        }
-        withdraw(m);
-        return NULL;
-    }
-    tug_remote_accept(m->remote, told, sizeof(*told));
-    enter_remote(window, m->remote, m->wait_group, memory_of(m->c), m->c);
-    return window;
-}
-
-/* Finds a lane of ours. Collective, the same answer on all ranks: NULL: there is none. */
-static struct tug_window *find_lane(struct making *m) {
+/* Tries the packet lane. Collective, the same answer on all ranks. */
+static bool go_remote(const struct making *m) {
     const struct tug_creation *c = m->c;
-    struct tug_window *window = NULL;
-    if (m->all.direct && may_go_direct(c, m->team) && !m->on_self)
-        window =
-            c->flavor == MPI_WIN_FLAVOR_CREATE ? go_direct_over(c, m->team) : go_direct(c, m->team);
-    if (window == NULL && m->all.packets && c->flavor != MPI_WIN_FLAVOR_SHARED)
-        window = go_remote(c, m->team);
-    return window;
+    const enum tug_remote_memory memory = memory_of(c);
+    struct tug_remote *remote = tug_remote_create(m->team, c->base, c->size, c->disp_unit, memory);
+    if (remote == NULL)
+        return false;
+    enter_remote(m->window, remote, m->wait_group, memory, c);
+    return true;
 }
 
 /* The window has its lane. */
-static int succeeded(const struct making *m, struct tug_window *window) {
-    window->on_self = m->on_self;
+static int succeeded(const struct making *m) {
+    struct tug_window *window = m->window;
     window->flavor = m->c->flavor;
-    window->spares = m->spares;
-    window->spare = m->spare;
+    *m->c->win = window->handle;
     if (is_allocation(m->c))
         *(void **)m->c->baseptr = window->base;
     return MPI_SUCCESS;
 }
 
-/* No lane of ours can be had. As finish_native(). */
-static int failed(struct making *m, bool real) {
-    const struct tug_creation *c = m->c;
-    free(m->spare);
-    if (real && !m->on_self)
-        return takes(MPI_SUCCESS, c->comm) ? finish_native(c, c->size) : MPI_SUCCESS;
-    tug_host.Win_free(c->win);
-    if (!m->on_self)
-        return make_native(c);
-    return -MPI_ERR_WIN; /* it does not serve the program */
-}
-
-/* The rest, where the ranks have to do more together than to tell. */
-static int make_anew(struct making *m, const struct tug_word *told) {
-    const bool real = is_real(m), fresh = m->spare == NULL;
-    if (!m->all.direct && !m->all.packets)
-        return make_native(m->c);
-    int error = have_hosts(m);
-    if (error != MPI_SUCCESS) {
-        withdraw(m);
-        return error;
-    }
-    struct tug_window *window = m->remote != NULL ? settle(m, told, fresh) : NULL;
-    if (window == NULL)
-        window = find_lane(m);
-    return window != NULL ? succeeded(m, window) : failed(m, real);
+/* The rest, where the ranks have to do more together than to tell. As finish_native(). */
+static int make_together(const struct making *m) {
+    if ((m->all.direct && go_direct(m)) || (m->all.packets && go_remote(m)))
+        return succeeded(m);
+    drop_ours(m->window);
+    return make_native(m->c);
 }
 
 /* The host alone says what is wrong with it, without the others. */
@@ -640,22 +588,17 @@ static bool is_wrong(const struct tug_creation *c) {
 /* As finish_native(). */
 static int make_window(const struct tug_creation *c) {
     struct making m = {.c = c, .team = team_of(c->comm)};
-    const struct tug_word *told = NULL;
-    const bool natively = m.team == NULL || is_wrong(c) ||
-                          (c->flavor == MPI_WIN_FLAVOR_SHARED && m.team->nnodes > 1) ||
-                          (m.spares = tug_spares_of(m.team)) == NULL;
-    if (!natively)
-        told = consult(&m);
-    if (m.remote != NULL && m.spare != NULL) {
-        (void)have_hosts(&m);
-        return succeeded(&m, settle(&m, told, false));
-    }
+    if (m.team != NULL && !is_wrong(c) &&
+        !(c->flavor == MPI_WIN_FLAVOR_SHARED && m.team->nnodes > 1))
+        m.maker = maker_of(m.team);
+    if (m.maker != NULL && consult(&m))
+        return succeeded(&m);
     static _Thread_local bool meets;
     if (meets) /* an error handler that the host called has thrown or jumped out of the last one */
         tug_spin_meeting_end();
     meets = true;
     tug_spin_meeting_begin(tug_engine_driving);
-    const int error = natively ? make_native(c) : make_anew(&m, told);
+    const int error = make_together(&m);
     tug_spin_meeting_end();
     meets = false;
     return error;

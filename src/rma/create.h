@@ -1,9 +1,11 @@
-/* Making windows: all ranks find together which lane of ours a new one gets, if any (window.h), and
- * which window of the host's lies behind it: in a lane of ours it is over next to nothing, and
- * serves for the handle, with name, attributes, info, group and error handler.
+/* Making windows: all ranks find together which lane of ours a new one gets, if any (window.h).
  *
- * What one of them does together with the others: they tell each other once what each can do. Where
- * all can have the packet lane, and have kept the same window of the host's (spare.h), that is all.
+ * Behind a window in a lane of ours lies one of the host's for the handle, with name, attributes,
+ * info and error handler. It is over next to nothing and of this rank alone: the host meets four
+ * times to make a window of several ranks and twice to free it, and not at all for this one.
+ *
+ * What a rank does together with the others: they tell each other once what each can do. Where all
+ * can have the packet lane that is all.
  *
  * Collective over the window's communicator, under MPI's rules. The results are MPI's: errors have
  * gone through the communicator's handler.

@@ -118,8 +118,7 @@ static bool take_block(struct tug_direct *direct, bool contiguous) {
     if (direct->block == NULL)
         return false;
     lay_out(direct, contiguous, (uintptr_t)direct->block->base);
-    tug_node_sync_begin(&direct->sync, direct->block->base, direct->nranks, direct->rank,
-                        direct->block->lives);
+    tug_node_sync_begin(&direct->sync, direct->block->base, direct->nranks, direct->rank);
     for (int r = 0; r < direct->nranks; r++)
         direct->targets[r].control = &direct->sync.controls[r];
     return true;
@@ -135,12 +134,10 @@ static void give_block(struct tug_direct *direct) {
 }
 
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
-                                     bool contiguous, bool at_page, bool willing) {
+                                     bool contiguous, bool at_page) {
     struct tug_direct *direct = make(team, false);
-    const struct part mine = {.size = size,
-                              .disp_unit = disp_unit,
-                              .at_page = at_page,
-                              .willing = willing && direct != NULL};
+    const struct part mine = {
+        .size = size, .disp_unit = disp_unit, .at_page = at_page, .willing = direct != NULL};
     tug_engine_keep_quiet();
     if (tug_team_prepare_to_meet(team) != 0 ||
         !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host)) ||
@@ -154,11 +151,11 @@ struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_A
 
 /* The ranks that have memory must all be able to lend it. */
 struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
-                                   MPI_Aint disp_unit, bool willing) {
+                                   MPI_Aint disp_unit) {
     struct tug_direct *direct = make(team, true);
     struct part mine = {
         .size = size, .disp_unit = disp_unit, .offer = tug_offer_of(base, (size_t)size)};
-    mine.willing = willing && direct != NULL && (size == 0 || mine.offer.name != 0);
+    mine.willing = direct != NULL && (size == 0 || mine.offer.name != 0);
     tug_engine_keep_quiet();
     if (tug_team_prepare_to_meet(team) != 0 ||
         !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host)))

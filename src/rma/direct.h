@@ -4,8 +4,7 @@
  * MPI_Win_create over memory that can be lent (lent.h: from MPI_Alloc_mem, or another such
  * window's). The calling thread itself loads and stores the target's memory: no queue, no engine,
  * no help from the target, any number of threads. What the program holds is a window of the host's
- * over next to nothing, which knows its attributes, info, group and name; the memory is a block
- * that the ranks of the team share:
+ * over next to nothing (create.h); the memory is a block that the ranks of the team share:
  *
  *     | synchronisation (node_sync.h) | memory of rank 0 | ... | n-1 |
  *
@@ -49,17 +48,17 @@ struct tug_direct {
 };
 
 /* Makes the memory of a window of `size` bytes on this rank. Collective over the team, which stands
- * on one node; the same answer on all ranks: NULL if any of them is not willing or cannot.
+ * on one node; the same answer on all ranks: NULL if any of them cannot.
  * contiguous: as MPI_Win_allocate_shared lays it out without alloc_shared_noncontig. at_page: this
  * rank's memory begins at a page (contiguous: that of rank 0); else, if it has less than a page, at
  * a multiple of 64. */
 struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
-                                     bool contiguous, bool at_page, bool willing);
+                                     bool contiguous, bool at_page);
 
 /* Makes a window over the program's memory: `base` of this rank, NULL or anything if size is 0.
  * Otherwise as above; NULL also if some rank's memory cannot be mapped by the others. */
 struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
-                                   MPI_Aint disp_unit, bool willing);
+                                   MPI_Aint disp_unit);
 
 /* The operations: done when they return. MPI_SUCCESS, an error class for the window's handler
  * (MPI_ERR_RMA_SYNC outside of an epoch, MPI_ERR_RMA_RANGE outside of the target's memory,

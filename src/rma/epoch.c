@@ -52,7 +52,6 @@ bool tug_epochs_busy(const struct tug_epochs *epochs) {
 int tug_epoch_fence(struct tug_window *window, int assert) {
     struct tug_epochs *epochs = &window->epochs;
     if (assert & ~(MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED)) {
-        tug_window_spoil(window);
         return tug_host.Win_fence(assert, window->handle); /* which says what is wrong */
     }
     if (tug_epochs_open(epochs))
@@ -181,8 +180,8 @@ int tug_epoch_lock(struct tug_window *window, int lock_type, int rank, int asser
     bool exclusive = lock_type == MPI_LOCK_EXCLUSIVE, take = !(assert &MPI_MODE_NOCHECK);
     if (!is_rank(epochs, rank) || (!exclusive && lock_type != MPI_LOCK_SHARED) ||
         (assert & ~MPI_MODE_NOCHECK)) { /* MPI_PROC_NULL, or the host says what is wrong */
-        tug_window_spoil(window);
-        return tug_host.Win_lock(lock_type, rank, assert, window->handle);
+        return tug_host.Win_lock(lock_type, tug_window_host_rank(window, rank), assert,
+                                 window->handle);
     }
     if ((everyone(epochs) & (TUG_ACCESS_ALL | TUG_ACCESS_START)) || fenced(epochs) ||
         (atomic_load(&epochs->access[rank]) & TUG_ACCESS_LOCKED))
@@ -219,7 +218,6 @@ int tug_epoch_lock_all(struct tug_window *window, int assert) {
     struct tug_epochs *epochs = &window->epochs;
     bool take = !(assert &MPI_MODE_NOCHECK);
     if (assert & ~MPI_MODE_NOCHECK) {
-        tug_window_spoil(window);
         return tug_host.Win_lock_all(assert, window->handle);
     }
     if (tug_epochs_open(epochs) || fenced(epochs))

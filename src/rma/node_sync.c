@@ -15,9 +15,8 @@ size_t tug_node_sync_bytes(int nranks) {
            (size_t)nranks * (sizeof(struct tug_control) + row_of(nranks));
 }
 
-void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, int rank,
-                         uint32_t life) {
-    *sync = (struct tug_node_sync){.fence = memory, .nranks = nranks, .rank = rank, .life = life};
+void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, int rank) {
+    *sync = (struct tug_node_sync){.fence = memory, .nranks = nranks, .rank = rank};
     sync->all = (struct tug_all_lock *)(sync->fence + 1);
     sync->controls = (struct tug_control *)(sync->all + 1);
     sync->posts = (_Atomic uint8_t *)(sync->controls + nranks);
@@ -30,17 +29,6 @@ void tug_node_sync_end(const struct tug_node_sync *sync) {
     memset((void *)(sync->posts + (size_t)sync->rank * sync->row), 0, sync->row);
     if (sync->rank == 0)
         memset(sync->all, 0, sizeof(*sync->all));
-}
-
-/* The mark is the number of the life in which it was set: nobody need take it away, when some have
- * perhaps not read it. Relaxed: the fence orders it, and who sets it in the next life has met all
- * ranks at its beginning. */
-void tug_node_sync_tell(struct tug_node_sync *sync) {
-    atomic_store_explicit(&sync->fence->mark, sync->life, memory_order_relaxed);
-}
-
-bool tug_node_sync_told(const struct tug_node_sync *sync) {
-    return atomic_load_explicit(&sync->fence->mark, memory_order_relaxed) == sync->life;
 }
 
 int tug_node_fence(struct tug_window *window) {

@@ -58,7 +58,6 @@ struct tug_node_sync {
     _Atomic uint8_t *posts; /* [nranks][row] */
     size_t row;
     int nranks, rank;
-    uint32_t life;           /* of the memory: which window this is */
     bool at_once;            /* the lock of all is held, or, if any, each rank's */
     uint32_t completes_used; /* epochs to this rank that exposures have waited for */
 };
@@ -67,17 +66,11 @@ struct tug_node_sync {
 size_t tug_node_sync_bytes(int nranks);
 
 /* Lays it out in that memory, which is zeroed, or has come through tug_node_sync_end() of every
- * rank of the window before: the life before. Local. */
-void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, int rank,
-                         uint32_t life);
+ * rank of the window before. Local. */
+void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, int rank);
 
 /* No rank uses it any more: the last fence is over. Local. */
 void tug_node_sync_end(const struct tug_node_sync *sync);
-
-/* Tells all ranks something that they have to know at the window's end, once: told() is true on all
- * ranks after a fence that comes behind tell() on any. */
-void tug_node_sync_tell(struct tug_node_sync *sync);
-bool tug_node_sync_told(const struct tug_node_sync *sync);
 
 /* What a lane does in synchronisation calls (epoch.h) on a window that has such memory, once this
  * rank's operations are complete. */

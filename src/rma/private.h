@@ -7,7 +7,7 @@
 /* Makes a window ours. NULL: without memory for it, it stays the host's alone. */
 struct tug_window *tug_window_adopt(MPI_Win win);
 
-/* The two halves of that. A window of so many ranks without a handle, in a lane of ours; NULL
+/* The two halves of that. A window of so many ranks without a handle, for a lane of ours; NULL
  * without memory. And its handle: false: it cannot be found by it. After true it is not deleted,
  * but given back. */
 struct tug_window *tug_window_new(int nranks);

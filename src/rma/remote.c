@@ -18,7 +18,6 @@
 #include "rma/remote_card.h"
 #include "rma/remote_card_lock.h"
 #include "rma/remote_owed.h"
-#include "rma/spare.h"
 #include "rma/window.h"
 
 /* ---- domains ---- */
@@ -252,10 +251,10 @@ static size_t block_bytes(const struct tug_team *team, bool dynamic) {
     return tug_node_sync_bytes(team->node_most) + (dynamic ? n * sizeof(struct tug_book_room) : 0);
 }
 
-static void use_block(struct tug_remote *remote, struct tug_chunk *block, uint32_t life) {
+static void use_block(struct tug_remote *remote, struct tug_chunk *block) {
     struct tug_team *team = remote->team;
     remote->block = block;
-    tug_node_sync_begin(&remote->sync, block->base, team->node_size, team->node_rank, life);
+    tug_node_sync_begin(&remote->sync, block->base, team->node_size, team->node_rank);
     for (int r = 0; r < remote->nranks; r++)
         remote->targets[r].near = team->places.node_of[r] == team->places.node_of[team->rank];
     remote->lock = &tug_remote_control(remote, remote->rank)->lock;
@@ -274,7 +273,7 @@ static bool take_block(struct tug_team *team, struct tug_remote *remote, bool dy
     struct tug_chunk *block = tug_block_take(team, block_bytes(team, dynamic), &ready);
     if (block == NULL)
         return ready;
-    use_block(remote, block, block->lives);
+    use_block(remote, block);
     return true;
 }
 
@@ -314,7 +313,7 @@ static void exchange(struct tug_remote *remote, MPI_Aint disp_unit, union part *
 
 size_t tug_remote_footprint(uint64_t nranks, uint64_t active) {
     return sizeof(struct tug_window) + sizeof(struct tug_remote) + sizeof(struct tug_registration) +
-           sizeof(struct tug_chunk) + sizeof(struct tug_spare) +
+           sizeof(struct tug_chunk) +
            nranks * (sizeof(struct tug_remote_target) + sizeof(uint8_t)) + /* access */
            active * sizeof(struct tug_remote_state);
 }
@@ -396,12 +395,11 @@ static void begin(struct tug_remote *remote) {
 }
 
 struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
-                                     MPI_Aint disp_unit, enum tug_remote_memory memory,
-                                     bool willing) {
+                                     MPI_Aint disp_unit, enum tug_remote_memory memory) {
     tug_engine_keep_quiet();
     if (team->nnodes == 1 || team->node_most > 1) /* without, by the host */
         (void)tug_team_prepare_to_meet(team);
-    willing = willing && size < (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS;
+    const bool willing = size < (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS;
     if (!has_domain(team) && !tug_team_all_agree(team, willing))
         return NULL; /* none is made for nothing */
     struct team_domain *of_team = domain_of(team);
@@ -450,7 +448,7 @@ struct tug_remote *tug_remote_propose(struct tug_team *team, void *base, MPI_Ain
         block = tug_block_pick(team, block_bytes(team, memory == TUG_REMOTE_ATTACHED));
         if (block == NULL)
             return unmake(remote, NULL);
-        use_block(remote, block, block->lives + 1);
+        use_block(remote, block);
     }
     announce(remote);
     *mine = part_of(remote, disp_unit);

@@ -231,8 +231,6 @@ struct tug_remote {
     /* behind it, of dynamic windows: the books of the ranks of this node; NULL: without a block */
     struct tug_book_room *rooms;
     tug_registration *memory;
-    /* some rank has said, before the last fence, that the host's window is not to be kept */
-    _Atomic bool spoilt;
     /* a notice of that rank + 1 was lost, because there was no memory to keep it; < 0: of several
      */
     _Atomic int forgotten;
@@ -300,10 +298,9 @@ void tug_remote_withdraw(struct tug_remote *remote);
 bool tug_remote_serves(const struct tug_team *team);
 
 /* Makes the packet lane's part of a window of `size` bytes, at `base` if they are given. Collective
- * over the team; the same answer on all ranks: NULL if any of them is not willing or cannot. */
+ * over the team; the same answer on all ranks: NULL if any of them cannot. */
 struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
-                                     MPI_Aint disp_unit, enum tug_remote_memory memory,
-                                     bool willing);
+                                     MPI_Aint disp_unit, enum tug_remote_memory memory);
 
 /* Gives all back, when no rank uses the window any more. Collective. */
 void tug_remote_release(struct tug_window *window);
@@ -345,12 +342,7 @@ struct tug_remote_head {
  */
 #define TUG_REMOTE_LOCKED ((size_t)128 << 10)
 
-enum tug_notice {
-    TUG_NOTICE_POST,
-    TUG_NOTICE_COMPLETE,
-    TUG_NOTICE_BARRIER,
-    TUG_NOTICE_BARRIER_SPOILT, /* the same, and `spoilt` from here on */
-};
+enum tug_notice { TUG_NOTICE_POST, TUG_NOTICE_COMPLETE, TUG_NOTICE_BARRIER };
 
 enum tug_remote_message {
     TUG_MESSAGE_ACCUMULATE,

@@ -543,9 +543,7 @@ static bool take_notice(const struct request *request) {
             return true;
         }
         count = request->head.what == TUG_NOTICE_POST ? &from->posts : &from->completes;
-    } else if (request->head.what == TUG_NOTICE_BARRIER_SPOILT) {
-        atomic_store(&request->remote->spoilt, true); /* before the count, which is waited for */
-    } else if (request->head.what > TUG_NOTICE_BARRIER_SPOILT) {
+    } else if (request->head.what > TUG_NOTICE_BARRIER) {
         return false;
     }
     atomic_fetch_add(count, 1); /* seq_cst: waiters set WAIT before they look, tug_engine_wait() */

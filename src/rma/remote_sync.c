@@ -305,10 +305,8 @@ static int disseminate(struct tug_remote *remote) {
     remote->barriers++;
     for (unsigned round = 0; ((int64_t)1 << round) < n; round++) {
         const int to = first_of_node(remote, (mine + ((int64_t)1 << round)) % n);
-        /* what one has heard of all have: whoever is heard of has passed on what it had heard */
-        const enum tug_notice notice =
-            atomic_load(&remote->spoilt) ? TUG_NOTICE_BARRIER_SPOILT : TUG_NOTICE_BARRIER;
-        error = first_error(error, tug_remote_tell(remote, to, TUG_MESSAGE_NOTICE, notice, round));
+        error = first_error(
+            error, tug_remote_tell(remote, to, TUG_MESSAGE_NOTICE, TUG_NOTICE_BARRIER, round));
         const int from = first_of_node(remote, (mine + n - ((int64_t)1 << round)) % n);
         _Atomic uint32_t *arrived = &remote->arrived[round];
         if (has_come(&(struct awaited){.count = arrived, .value = remote->barriers}))
@@ -342,13 +340,8 @@ static int fence(struct tug_window *window) {
     if (remote->block == NULL)
         return first_error(error, disseminate(remote));
     (void)tug_node_fence(window);
-    if (remote->team->node_rank == 0) {
-        if (tug_node_sync_told(&remote->sync))
-            atomic_store(&remote->spoilt, true);
+    if (remote->team->node_rank == 0)
         error = first_error(error, disseminate(remote));
-        if (atomic_load(&remote->spoilt))
-            tug_node_sync_tell(&remote->sync);
-    }
     (void)tug_node_fence(window);
     return error;
 }

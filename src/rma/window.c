@@ -14,7 +14,6 @@
 #include "rma/direct.h"
 #include "rma/private.h"
 #include "rma/remote.h"
-#include "rma/spare.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tug_window *oldest, *newest;
@@ -226,7 +225,7 @@ struct tug_window *tug_window_adopt(MPI_Win win) {
     return NULL;
 }
 
-/* Nobody calls it by its handle any more: the host's window is gone, or not this one's. */
+/* Nobody calls it by its handle any more: the host's window is gone, or the host's alone. */
 static void disown(struct tug_window *window) {
     table_clear(window);
     list_remove(window);
@@ -241,7 +240,6 @@ void tug_window_give_back(struct tug_window *window) {
     tug_window_delete(window);
 }
 
-/* The host's window is gone, or kept for another. */
 static void window_release(struct tug_window *window) {
     if (window->lane != NULL)
         window->lane->release(window);
@@ -296,127 +294,57 @@ void tug_window_query(const struct tug_window *window, int rank, MPI_Aint *size,
 
 /* ---- the end ---- */
 
-/* All ranks have come to the window's end, where those that wait serve those still at work, and
- * nothing of this rank's is under way; messages of the meeting itself were. Before it, what another
- * is told has come there: it may end its part at once. */
-static int meet_in(struct tug_window *window) {
-    const int first = window->lane->flush_all(window, false);
-    const int error = window->lane->fence(window);
-    const int last = window->lane->flush_all(window, false);
-    return first != MPI_SUCCESS ? first : error != MPI_SUCCESS ? error : last;
-}
-
-/* ---- attributes ---- */
-
-void tug_window_lacks_attribute(struct tug_window *window, int keyval) {
-    pthread_mutex_lock(&window->lock);
-    int n = 0;
-    for (int i = 0; i < window->nkeyvals; i++)
-        if (window->keyvals[i] != keyval)
-            window->keyvals[n++] = window->keyvals[i];
-    window->nkeyvals = n;
-    pthread_mutex_unlock(&window->lock);
-}
-
-void tug_window_has_attribute(struct tug_window *window, int keyval) {
-    pthread_mutex_lock(&window->lock);
-    bool listed = false;
-    for (int i = 0; i < window->nkeyvals; i++)
-        listed |= window->keyvals[i] == keyval;
-    if (!listed && window->nkeyvals < TUG_WINDOW_KEYVALS)
-        window->keyvals[window->nkeyvals++] = keyval;
-    else if (!listed)
-        tug_window_spoil(window);
-    pthread_mutex_unlock(&window->lock);
-}
-
-/* As the host does when a window is freed: before the ranks meet, the first one set first. Where
- * the last one's callback refuses there is still a window; what others refuse, or set anew, is left
- * to the host. */
-static int delete_attributes(struct tug_window *window) {
-    int keyvals[TUG_WINDOW_KEYVALS], error = MPI_SUCCESS;
-    pthread_mutex_lock(&window->lock);
-    const int n = window->nkeyvals;
-    memcpy(keyvals, window->keyvals, sizeof(keyvals));
-    pthread_mutex_unlock(&window->lock);
-    for (int i = 0; i < n; i++) {
-        error = tug_host.Win_delete_attr(window->handle, keyvals[i]);
-        if (error == MPI_SUCCESS)
-            tug_window_lacks_attribute(window, keyvals[i]);
-    }
-    if (window->nkeyvals > 0)
-        tug_window_spoil(window);
-    return error;
-}
-
-/* ---- the host's window ---- */
-
-/* Would this rank keep it? If so it has room. If not all ranks hear of it in the next fence. */
-static bool would_keep(struct tug_window *window) {
-    if (window->spare != NULL && !atomic_load(&window->spoilt) &&
-        tug_spares_reserve(window->spares))
-        return true;
-    if (window->remote != NULL)
-        atomic_store(&window->remote->spoilt, true);
-    if (window->sync != NULL)
-        tug_node_sync_tell(window->sync);
-    return false;
-}
-
-/* After that fence: does some rank not keep it? The same answer on all ranks. */
-static bool is_let_go(const struct tug_window *window) {
-    return (window->remote != NULL && atomic_load(&window->remote->spoilt)) ||
-           (window->sync != NULL && tug_node_sync_told(window->sync));
-}
-
-/* All ranks keep it. No handle leads to this window any more when another has the host's. */
-static void keep_hosts(struct tug_window *window, MPI_Win *win) {
-    struct tug_spares *spares = window->spares;
-    struct tug_spare *spare = window->spare;
-    disown(window);
-    if (atomic_load(&window->named))
-        tug_host.Win_set_name(*win, "");
-    tug_host.Win_set_errhandler(*win, MPI_ERRORS_ARE_FATAL); /* as the host makes them */
-    *win = MPI_WIN_NULL;
-    tug_spare_put(spares, spare); /* while the window holds the team */
-    window_release(window);
-}
-
 /* The host's window is gone. */
 static void let_go(struct tug_window *window) {
-    free(window->spare);
     disown(window);
     window_release(window);
 }
 
+/* All ranks have come to the window's end, where those that wait serve those still at work, and
+ * nothing of this rank's is under way; messages of the meeting itself were. */
+static int meet_in(struct tug_window *window) {
+    const int error = window->lane->fence(window);
+    const int last = window->lane->flush_all(window, false);
+    return error != MPI_SUCCESS ? error : last;
+}
+
+/* tug_window_raise() when the host's window is gone. */
+static void raise_last(const struct tug_window *window, int error) {
+    MPI_Win handle = window->handle;
+    MPI_Win_errhandler_function *function = function_of(window->errhandler);
+    if (function != NULL)
+        function(&handle, &error);
+    else if (window->errhandler == MPI_ERRORS_ARE_FATAL)
+        tug_report_win(handle, window->errhandler, error);
+}
+
+/* Before the meeting, what another is told has come there: it may end its part at once. So have the
+ * attributes' callbacks, as in the host; where one refuses there is still a window. */
 int tug_window_free(struct tug_window *window, MPI_Win *win) {
-    if (window->lane != NULL && tug_epochs_busy(&window->epochs))
+    const bool ours = window->lane != NULL;
+    if (ours && tug_epochs_busy(&window->epochs))
         return tug_window_raise(window, MPI_ERR_RMA_SYNC);
-    const int refused = window->lane != NULL ? delete_attributes(window) : MPI_SUCCESS;
-    if (refused != MPI_SUCCESS)
-        return tug_window_raise(window, refused);
     tug_engine_drain();
-    const int deferred = tug_window_settle(window, MPI_SUCCESS); /* nothing is done so far */
-    const bool keeps = window->lane != NULL && would_keep(window);
-    const int last = window->lane != NULL ? meet_in(window) : MPI_SUCCESS;
-    const bool kept = keeps && !is_let_go(window);
-    if (keeps && !kept)
-        tug_spares_waive(window->spares);
-    if (last != MPI_SUCCESS)
-        (void)tug_window_raise(window, last);
-    if (kept) {
-        keep_hosts(window, win);
-        return deferred != MPI_SUCCESS ? deferred : last;
+    int result = tug_window_settle(window, MPI_SUCCESS);
+    if (ours) {
+        const int flushed = tug_window_report(window, window->lane->flush_all(window, false));
+        result = result != MPI_SUCCESS ? result : flushed;
     }
     /* from here on the program's handler again: the host may report an open epoch */
     tug_host.Win_set_errhandler(*win, window->errhandler);
-    int error = tug_host.Win_free(win);
+    const int error = tug_host.Win_free(win);
     if (error != MPI_SUCCESS) {
         tug_host.Win_set_errhandler(window->handle, MPI_ERRORS_RETURN);
         return error;
     }
+    if (ours) {
+        const int last = meet_in(window);
+        if (last != MPI_SUCCESS)
+            raise_last(window, last);
+        result = result != MPI_SUCCESS ? result : last;
+    }
     let_go(window);
-    return deferred != MPI_SUCCESS ? deferred : last;
+    return result;
 }
 
 void tug_window_free_left_over(void) {
@@ -428,7 +356,10 @@ void tug_window_free_left_over(void) {
             continue;
         if (window->lane != NULL)
             (void)window->lane->flush_all(window, false);
-        if (tug_host.Win_free(&handle) == MPI_SUCCESS) /* an open epoch: it stays */
-            let_go(window);
+        if (tug_host.Win_free(&handle) != MPI_SUCCESS) /* an open epoch: it stays */
+            continue;
+        if (window->lane != NULL)
+            (void)meet_in(window);
+        let_go(window);
     }
 }

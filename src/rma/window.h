@@ -25,11 +25,6 @@
 
 #include "rma/epoch.h"
 
-struct tug_spare;
-struct tug_spares;
-
-#define TUG_WINDOW_KEYVALS 8 /* with more attributes it is not to be kept */
-
 struct tug_window {
     MPI_Win handle;
     struct tug_direct *direct;         /* direct lane; NULL: another */
@@ -41,15 +36,7 @@ struct tug_window {
     struct tug_epochs epochs;          /* lanes of ours */
     MPI_Comm comm; /* lanes of ours: private, of its ranks, with MPI_ERRORS_RETURN */
     struct tug_window *older, *newer; /* the open ones, in the order of their creation */
-    bool on_self;              /* the handle is a host window on MPI_COMM_SELF, see create.h */
-    int flavor;                /* on_self: what the program sees, MPI_WIN_CREATE_FLAVOR */
-    struct tug_spares *spares; /* lanes of ours: where the host's window may be kept */
-    struct tug_spare *spare;   /* that window; NULL: it is not to be kept */
-    _Atomic bool spoilt;       /* it is not like new, and cannot be made so */
-    _Atomic bool named;        /* its name has been set */
-    int keyvals[TUG_WINDOW_KEYVALS]; /* of the program's attributes, in the order in which they were
-                                        set */
-    int nkeyvals;
+    int flavor;                    /* lanes of ours: what the program sees, MPI_WIN_CREATE_FLAVOR */
     bool healed;                   /* target displacements are translated by geometry[] */
     bool own_geometry;             /* base, size and disp_unit below are what the program sees */
     int nranks;                    /* healed: ranks of the window's group */
@@ -59,7 +46,7 @@ struct tug_window {
     MPI_Aint disp_unit;
     int disp_unit_int;         /* the attribute's value is an int */
     MPI_Errhandler errhandler; /* the program's; we hold a reference */
-    pthread_mutex_t lock;      /* the error handler's changes, keyvals; recursive */
+    pthread_mutex_t lock;      /* the error handler's changes; recursive */
     _Atomic int deferred;      /* first error of an operation that returned before it was issued */
 };
 
@@ -117,14 +104,11 @@ bool tug_window_attaches(const struct tug_window *window);
 void tug_window_query(const struct tug_window *window, int rank, MPI_Aint *size,
                       MPI_Aint *disp_unit, void *baseptr);
 
-/* The program changes what the next owner of the host's window would see. */
-static inline void tug_window_spoil(struct tug_window *window) {
-    atomic_store_explicit(&window->spoilt, true, memory_order_relaxed);
+/* The rank that a call of the host's names on the host's window, which in a lane of ours is this
+ * rank's alone: what is no rank of the window is none there either. */
+static inline int tug_window_host_rank(const struct tug_window *window, int rank) {
+    return window->lane != NULL && rank >= 0 && rank < window->epochs.nranks ? 0 : rank;
 }
-
-/* The program has set or deleted an attribute. */
-void tug_window_has_attribute(struct tug_window *window, int keyval);
-void tug_window_lacks_attribute(struct tug_window *window, int keyval);
 
 /* MPI_Win_free. Collective. */
 int tug_window_free(struct tug_window *window, MPI_Win *win);
