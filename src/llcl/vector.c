@@ -179,14 +179,14 @@ static int move_elements(struct tug_vector *vector, bool writes, struct tug_cma_
 }
 
 static void combine(struct combinations *all, const struct combination *c) {
-    uint64_t *value = &all->values[c->element];
-    const bool changes =
-        c->changes && (!c->compares || memcmp(value, &c->compare, all->bytes) == 0);
-    if (c->result != NULL)
-        memcpy(c->result, value, all->bytes);
-    if (changes)
-        c->reduce(value, &c->origin, 1);
-    all->changed[c->element] |= changes;
+    const struct tug_update update = {.reduce = c->reduce,
+                                      .origin = c->changes ? &c->origin : NULL,
+                                      .compare = c->compares ? &c->compare : NULL,
+                                      .result = c->result,
+                                      .n = 1,
+                                      .extent = all->bytes,
+                                      .bytes = all->bytes};
+    all->changed[c->element] |= tug_update_apply(&all->values[c->element], &update);
 }
 
 static uint8_t element_at(struct combinations *c, uint64_t address);
@@ -417,9 +417,9 @@ static uint8_t element_at(struct combinations *c, uint64_t address) {
     return (uint8_t)(c->places[place] - 1);
 }
 
-static void append_combination(struct combinations *all, const struct tug_combination *c,
+static void append_combination(struct combinations *all, const struct tug_update *c,
                                uint64_t address) {
-    all->bytes = c->bytes;
+    all->bytes = c->extent;
     struct combination *one = &all->list[all->n++];
     *one = (struct combination){.reduce = c->reduce,
                                 .result = c->result,
@@ -432,17 +432,17 @@ static void append_combination(struct combinations *all, const struct tug_combin
         memcpy(&one->compare, c->compare, all->bytes);
 }
 
-static bool add_combination(struct tug_vector *vector, const struct tug_combination *c,
+static bool add_combination(struct tug_vector *vector, const struct tug_update *c,
                             const struct tug_key *key, uint64_t offset) {
     struct combinations *all = &vector->combinations;
     if (all->n == 0 && !tug_peer_is_quiet(vector->peer)) /* it comes behind what was sent */
         return false;
-    if (all->n == COMBINATIONS || (all->n > 0 && all->bytes != c->bytes))
+    if (all->n == COMBINATIONS || (all->n > 0 && all->bytes != c->extent))
         make_room(vector);
     if (!open(vector, key))
         return false;
     const uint64_t address = vector->reach.address + offset;
-    if (address % c->bytes == 0) {
+    if (address % c->extent == 0) {
         append_combination(all, c, address);
         return true;
     }
@@ -452,7 +452,7 @@ static bool add_combination(struct tug_vector *vector, const struct tug_combinat
 }
 
 bool tug_vector_combine(struct tug_peer *peer, const struct tug_key *key, uint64_t offset,
-                        const struct tug_combination *c, struct tug_mutex *mutex) {
+                        const struct tug_update *c, struct tug_mutex *mutex) {
     struct tug_vector *vector = vector_of(peer);
     if (vector == NULL)
         return false;

@@ -44,19 +44,10 @@ static inline bool tug_peer_may_gather(struct tug_peer *peer) {
 /* Gathers a read or a write. False: it is for another way; nothing has happened. */
 bool tug_vector_move(const struct tug_transfer *t, bool writes);
 
-/* What is done to one element of a peer's memory, of a power of two of bytes, at most 8. */
-struct tug_combination {
-    size_t bytes;
-    tug_reduction reduce;
-    const void *origin;  /* NULL: nothing is changed */
-    const void *compare; /* what it must be to be changed; NULL: anything */
-    void *result;        /* NULL: nothing is fetched */
-};
-
-/* The same of a combination of the element at an offset in what the key names, under the mutex,
- * which is the same one for all of the peer. */
+/* The same of an update of the element at an offset in what the key names, of a power of two of
+ * bytes, at most 8, under the mutex, which is the same one for all of the peer. */
 bool tug_vector_combine(struct tug_peer *peer, const struct tug_key *key, uint64_t offset,
-                        const struct tug_combination *c, struct tug_mutex *mutex);
+                        const struct tug_update *c, struct tug_mutex *mutex);
 
 /* Does what waits. What goes wrong the peer's flush says. */
 void tug_vector_submit(struct tug_peer *peer);

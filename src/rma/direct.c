@@ -11,6 +11,7 @@
 #include "node/arena.h"
 #include "node/lent.h"
 #include "node/team.h"
+#include "rma/apply.h"
 #include "rma/operand.h"
 #include "rma/window.h"
 
@@ -294,31 +295,15 @@ int tug_direct_get(const struct tug_rma *o) {
 
 /* ---- accumulates ---- */
 
-static struct tug_mutex *stripe_of(const struct tug_direct_target *target, size_t offset) {
-    return &target->control->stripes[offset / TUG_STRIPE_BYTES % TUG_STRIPES];
+static struct tug_guard guard_of(const struct tug_direct_target *target) {
+    return (struct tug_guard){target->control->stripes, TUG_STRIPES, TUG_STRIPE_BYTES};
 }
 
-/* Combines n elements that lie together with the target's; *old, unless NULL, gets what was there.
- */
-static void combine(const struct tug_direct_target *target, unsigned char *at,
-                    const unsigned char *origin, unsigned char *old, size_t n, size_t element,
-                    tug_reduction reduce) {
-    while (n > 0) {
-        size_t offset = (size_t)(at - target->base);
-        size_t room = TUG_STRIPE_BYTES - offset % TUG_STRIPE_BYTES;
-        size_t now = (room + element - 1) / element; /* as many as begin in this stripe */
-        now = now < n ? now : n;
-        struct tug_mutex *mutex = stripe_of(target, offset);
-        tug_mutex_lock(mutex);
-        if (old != NULL)
-            tug_copy(old, at, now * element);
-        reduce(at, origin, now);
-        tug_mutex_unlock(mutex);
-        at += now * element;
-        origin = origin == NULL ? NULL : origin + now * element;
-        old = old == NULL ? NULL : old + now * element;
-        n -= now;
-    }
+/* Does an update of elements that lie together at the target. */
+static inline void update_at(const struct tug_direct_target *target, void *at,
+                             const struct tug_update *update) {
+    const struct tug_guard guard = guard_of(target);
+    tug_guard_apply(&guard, (size_t)((unsigned char *)at - target->base), at, update);
 }
 
 static bool is_array(const struct tug_data *data, const struct tug_elements *elements) {
@@ -342,31 +327,23 @@ static void array_release(const struct tug_data *data, const struct tug_data *ar
         free(array->address);
 }
 
-/* An accumulate's elements here, as arrays. */
-struct operands {
-    const unsigned char *origin; /* NULL: MPI_NO_OP reads none */
-    unsigned char *old;          /* gets what was there; NULL: nothing is fetched */
-    size_t ncombined;            /* the target's first elements, that are combined */
-    size_t nold;                 /* elements that are fetched, 0: none */
-};
-
-/* Combines where the target's elements are scattered: under all mutexes, by way of an array. */
-static int combine_scattered(const struct tug_direct_target *target, const struct tug_data *data,
-                             const struct operands *here, const struct tug_elements *elements,
-                             MPI_Comm comm) {
+/* Does an update, of as many elements as it fetches at least, where the target's are scattered:
+ * under all mutexes, by way of an array. */
+static int update_scattered(const struct tug_direct_target *target, const struct tug_data *data,
+                            const struct tug_update *update, const struct tug_elements *elements,
+                            MPI_Comm comm) {
     struct tug_data array;
-    const size_t n = here->nold > here->ncombined ? here->nold : here->ncombined;
+    const size_t nold = update->bytes / elements->extent;
+    const size_t n = nold > update->n ? nold : update->n;
     if (!array_of(data, elements, n, false, &array, comm))
         return MPI_ERR_NO_MEM;
     for (int i = 0; i < TUG_STRIPES; i++) /* in this order, always: no two wait for each other */
         tug_mutex_lock(&target->control->stripes[i]);
     int error = tug_data_move(&array, data, comm);
     if (error == MPI_SUCCESS) {
-        if (here->old != NULL)
-            tug_copy(here->old, array.address, here->nold * elements->extent);
-        elements->reduce(array.address, here->origin, here->ncombined);
-        array.count = (MPI_Count)here->ncombined;
-        array.bytes = here->ncombined * elements->size;
+        (void)tug_update_apply(array.address, update);
+        array.count = (MPI_Count)update->n;
+        array.bytes = update->n * elements->size;
         error = tug_data_move(data, &array, comm);
     }
     for (int i = TUG_STRIPES - 1; i >= 0; i--)
@@ -397,17 +374,22 @@ static inline int combine_all(const struct tug_direct_target *target, const stru
     error = from.address == origin->address ? MPI_SUCCESS : tug_data_move(&from, origin, comm);
     if (error != MPI_SUCCESS)
         goto release_old;
+    struct tug_update update = {.reduce = elements->reduce,
+                                .origin = from.address,
+                                .result = old.address,
+                                .n = ncombined,
+                                .extent = elements->extent,
+                                .bytes = nold * elements->extent};
     if (is_array(data, elements)) {
-        const size_t extent = elements->extent, done = ncombined * extent;
-        combine(target, data->address, from.address, old.address, ncombined, extent,
-                elements->reduce);
-        if (__builtin_expect(nold > ncombined, 0))
-            combine(target, (unsigned char *)data->address + done, NULL,
-                    (unsigned char *)old.address + done, nold - ncombined, extent,
-                    tug_reduction_find(MPI_NO_OP, elements->type));
+        if (nold > ncombined) { /* behind the origin's last element they are only fetched */
+            struct tug_update rest = tug_update_part(&update, ncombined, nold - ncombined);
+            rest.origin = NULL;
+            update.bytes = ncombined * elements->extent;
+            update_at(target, (unsigned char *)data->address + update.bytes, &rest);
+        }
+        update_at(target, data->address, &update);
     } else {
-        const struct operands here = {from.address, old.address, ncombined, nold};
-        error = combine_scattered(target, data, &here, elements, comm);
+        error = update_scattered(target, data, &update, elements, comm);
     }
     if (error == MPI_SUCCESS && old.address != result->address)
         error = tug_data_move(result, &old, comm);
@@ -446,22 +428,27 @@ int tug_direct_get_accumulate(const struct tug_rma *o) {
 
 /* ---- one element ---- */
 
-/* The target's element for fetch_and_op and compare_and_swap, with its mutex held on success. */
-static int lock_element(const struct tug_rma *o, struct tug_data *data, struct tug_mutex **mutex) {
+/* compare: or NULL. */
+static int update_one(const struct tug_rma *o, tug_reduction reduce, const void *compare) {
+    struct tug_data data;
     struct tug_direct_target *target;
-    if (!tug_operand_describe(data, NULL, 1, o->origin_type, o))
+    if (!tug_operand_describe(&data, NULL, 1, o->origin_type, o))
         return TUG_RMA_REFUSED;
-    int error = reach(o, data, &target);
+    const int error = reach(o, &data, &target);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    *mutex = stripe_of(target, (size_t)((unsigned char *)data->address - target->base));
-    tug_mutex_lock(*mutex);
+    update_at(target, data.address,
+              &(struct tug_update){.reduce = reduce,
+                                   .origin = o->origin,
+                                   .compare = compare,
+                                   .result = o->result,
+                                   .n = 1,
+                                   .extent = data.bytes,
+                                   .bytes = data.bytes});
     return MPI_SUCCESS;
 }
 
 int tug_direct_fetch_and_op(const struct tug_rma *o) {
-    struct tug_data data;
-    struct tug_mutex *mutex;
     tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
     if (reduce == NULL)
         return tug_type_is_basic(o->origin_type) ? tug_operand_no_reduction(o->op)
@@ -473,32 +460,16 @@ int tug_direct_fetch_and_op(const struct tug_rma *o) {
         const struct tug_rma as_vector = tug_operand_as_vector(o);
         return tug_direct_get_accumulate(&as_vector);
     }
-    int error = lock_element(o, &data, &mutex);
-    if (error != MPI_SUCCESS)
-        return error;
-    tug_copy(o->result, data.address, data.bytes);
-    reduce(data.address, o->origin, 1);
-    tug_mutex_unlock(mutex);
-    return MPI_SUCCESS;
+    return update_one(o, reduce, NULL);
 }
 
 int tug_direct_compare_and_swap(const struct tug_rma *o) {
-    struct tug_data data;
-    struct tug_mutex *mutex;
     if (!tug_reduction_compares(o->origin_type))
         return TUG_RMA_REFUSED;
     if (!tug_operand_has_buffers(o, true))
         return MPI_ERR_ARG;
     TUG_RETURN_IF_NOBODY(o);
-    int error = lock_element(o, &data, &mutex);
-    if (error != MPI_SUCCESS)
-        return error;
-    bool same = memcmp(data.address, o->compare, data.bytes) == 0;
-    tug_copy(o->result, data.address, data.bytes);
-    if (same)
-        tug_copy(data.address, o->origin, data.bytes);
-    tug_mutex_unlock(mutex);
-    return MPI_SUCCESS;
+    return update_one(o, tug_reduction_find(MPI_REPLACE, o->origin_type), o->compare);
 }
 
 /* ---- synchronisation: operations are plain loads and stores, and the caller (sync.c) puts memory

@@ -4,11 +4,7 @@
  *     | fence | lock of all | control of rank 0 | ... | n-1 | posts for rank 0 | ... | n-1 |
  *
  * A rank's control has the lock that MPI_Win_lock takes, the number of access epochs to this rank
- * that have ended, and a row of mutexes, each for every so many bytes of its memory in turn: an
- * accumulate holds the mutex of the bytes where its elements begin, so that accumulates on the same
- * element, whatever their type and length, exclude each other. MPI promises atomicity per element
- * and no more. In windows over the program's own memory the first of them is for all of it
- * (tug_remote_mutex()): the target's engine takes it once for a run of messages.
+ * that have ended, and the mutexes of its memory (apply.h).
  *
  * MPI_Win_lock_all takes all ranks' locks, shared: at once unless some rank has had one exclusively
  * since all were last taken one by one (locks.h).

@@ -1,7 +1,6 @@
 #include "rma/operand.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "host/datatype.h"
 #include "host/handles.h"
@@ -23,6 +22,21 @@ int tug_operand_no_target(const struct tug_rma *o) {
     return tug_epochs_allow(&o->window->epochs, o->target) ? MPI_ERR_RMA_RANGE : MPI_ERR_RMA_SYNC;
 }
 
+bool tug_elements_measure(MPI_Datatype type, struct tug_elements *elements) {
+    elements->type = type;
+    if (tug_type_is_basic(type)) {
+        elements->size = elements->extent = elements->end = tug_type_basic_size(type);
+        return true;
+    }
+    const struct tug_flat *flat = tug_flat_get(type);
+    if (flat == NULL)
+        return false;
+    elements->size = flat->element_size;
+    elements->extent = flat->element_extent;
+    elements->end = (size_t)flat->end;
+    return true;
+}
+
 int tug_operand_describe_elements(const struct tug_rma *o, const struct tug_data *origin,
                                   const struct tug_data *result, struct tug_data *data,
                                   struct tug_elements *elements) {
@@ -30,47 +44,31 @@ int tug_operand_describe_elements(const struct tug_rma *o, const struct tug_data
     if (!tug_operand_describe(data, NULL, o->target_count, o->target_type, o))
         return TUG_RMA_REFUSED;
     if (data->bytes == 0 || (!combines && result == NULL)) { /* of no element: any types will do */
-        *elements = (struct tug_elements){.type = MPI_BYTE, .size = 1, .extent = 1};
+        *elements = (struct tug_elements){.type = MPI_BYTE, .size = 1, .extent = 1, .end = 1};
         return tug_op_is_predefined(o->op) ? MPI_SUCCESS : TUG_RMA_REFUSED;
     }
-    elements->type = tug_type_element(o->target_type);
-    elements->reduce = tug_reduction_find(o->op, elements->type);
+    const MPI_Datatype type = tug_type_element(o->target_type);
+    elements->reduce = tug_reduction_find(o->op, type);
     if (elements->reduce == NULL)
         return tug_operand_no_reduction(o->op);
-    if (combines && tug_type_element(o->origin_type) != elements->type)
+    if (combines && tug_type_element(o->origin_type) != type)
         return MPI_ERR_TYPE;
-    if (tug_type_is_basic(elements->type)) {
-        elements->size = elements->extent = tug_type_basic_size(elements->type);
-        elements->gap_from = elements->gap_to = elements->extent;
-        return MPI_SUCCESS;
-    }
-    const struct tug_flat *flat = tug_flat_get(elements->type);
-    if (flat == NULL)
-        return MPI_ERR_NO_MEM;
-    elements->size = flat->element_size;
-    elements->extent = flat->element_extent;
-    elements->gap_from = flat->gap_from;
-    elements->gap_to = flat->gap_to;
-    return MPI_SUCCESS;
+    return tug_elements_measure(type, elements) ? MPI_SUCCESS : MPI_ERR_NO_MEM;
 }
 
 struct tug_pairs *tug_pairs_fetch(const struct tug_elements *elements, void *to, size_t n) {
     struct tug_pairs *pairs = malloc(sizeof(*pairs) + n * elements->extent);
     if (pairs != NULL)
-        *pairs = (struct tug_pairs){.elements = *elements, .to = to, .n = n};
+        *pairs = (struct tug_pairs){
+            .replace = tug_reduction_find(MPI_REPLACE, elements->type), .to = to, .n = n};
     return pairs;
 }
 
 static void deliver(void *pointer, int status) {
     struct tug_pairs *pairs = pointer;
-    const struct tug_elements *elements = &pairs->elements;
     struct tug_callback then = pairs->then;
-    for (size_t i = 0; i < pairs->n && status == 0; i++) {
-        unsigned char *to = pairs->to + i * elements->extent;
-        const unsigned char *from = pairs->data + i * elements->extent;
-        memcpy(to, from, elements->gap_from);
-        memcpy(to + elements->gap_to, from + elements->gap_to, elements->extent - elements->gap_to);
-    }
+    if (status == 0)
+        pairs->replace(pairs->to, pairs->data, pairs->n);
     free(pairs);
     then.f(then.d, status);
 }

@@ -59,16 +59,18 @@ static inline int tug_operand_locate(const struct tug_rma *o, const struct tug_d
 /* The elements an accumulate works on: of one predefined type. */
 struct tug_elements {
     MPI_Datatype type;
-    size_t size, extent;     /* size: without the gap that a pair of value and index may have */
-    size_t gap_from, gap_to; /* the bytes of an element that are such a gap; equal: none */
+    size_t size, extent; /* size: without the gap that a pair of value and index may have */
+    size_t end;          /* to behind the last byte that is data */
     tug_reduction reduce;
 };
 
-/* Bytes from the first one of n > 0 elements that lie together to behind their last one that is
- * data. */
+/* Finds out the sizes of a predefined type's elements. False: no memory. */
+bool tug_elements_measure(MPI_Datatype type, struct tug_elements *elements);
+
+/* Bytes from the first one of n elements that lie together to behind their last one that is data.
+ */
 static inline size_t tug_elements_span(const struct tug_elements *elements, size_t n) {
-    size_t end = elements->gap_to == elements->extent ? elements->gap_from : elements->extent;
-    return (n - 1) * elements->extent + end;
+    return n == 0 ? 0 : (n - 1) * elements->extent + elements->end;
 }
 
 /* The data that an accumulate works on at the target, wherever they are, and their elements; origin
@@ -81,8 +83,8 @@ int tug_operand_describe_elements(const struct tug_rma *o, const struct tug_data
 /* Fetched pairs on their way into memory whose gaps stay as they are. */
 struct tug_pairs {
     struct tug_callback then;
-    struct tug_elements elements;
-    unsigned char *to;
+    tug_reduction replace; /* leaves gaps alone */
+    void *to;
     size_t n;
     unsigned char data[]; /* where they come */
 };

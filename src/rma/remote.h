@@ -68,6 +68,7 @@
 #include "host/reduction.h"
 #include "llcl/llcl.h"
 #include "llcl/vector.h"
+#include "rma/apply.h"
 #include "rma/book.h"
 #include "node/team.h"
 #include "rma/node_sync.h"
@@ -408,27 +409,17 @@ static inline struct tug_mutex *tug_remote_mutex(const struct tug_remote *remote
     return remote->targets[rank].near ? &tug_remote_control(remote, rank)->stripes[0] : NULL;
 }
 
-static inline void tug_remote_lock(struct tug_mutex *mutex) {
-    if (mutex != NULL)
-        tug_mutex_lock(mutex);
+static inline struct tug_guard tug_remote_guard(const struct tug_remote *remote, int rank) {
+    return (struct tug_guard){tug_remote_mutex(remote, rank), 1, TUG_REMOTE_LOCKED};
 }
 
-static inline void tug_remote_unlock(struct tug_mutex *mutex) {
-    if (mutex != NULL)
-        tug_mutex_unlock(mutex);
-}
-
-/* An accumulate or fetching operation on n elements that lie together on all sides. */
+/* An accumulate or fetching operation on elements that lie together on all sides. */
 struct tug_remote_combination {
     struct tug_remote *remote;
     int rank;
     MPI_Aint offset; /* in the target's memory, within its bounds; dynamic windows: the address */
-    size_t n, element;
-    tug_reduction reduce;
-    const void *origin;  /* NULL: nothing is changed */
-    void *result;        /* NULL: nothing is fetched */
-    const void *compare; /* what one element must be to be changed; NULL: anything */
-    bool now;            /* it does not wait for the flush */
+    bool now;        /* it does not wait for the flush */
+    struct tug_update update;
 };
 
 /* Does it, now or with the flush. True: it is begun, or has failed (an error class). False: it is

@@ -147,7 +147,7 @@ static int send_piece(const struct tug_ways *ways, MPI_Op op, const struct tug_e
         return MPI_SUCCESS;
     }
     struct tug_pairs *pairs = NULL;
-    if (elements->gap_from != elements->gap_to &&
+    if (elements->size != elements->extent &&
         (pairs = tug_pairs_fetch(elements, result, n)) == NULL) {
         if (on_local.f != NULL)
             free(payload);
@@ -160,7 +160,7 @@ static int send_piece(const struct tug_ways *ways, MPI_Op op, const struct tug_e
 /* As many of the elements that come next as go in a long message; 0: none. */
 static size_t long_elements(const struct tug_elements *elements, const struct tug_run *its,
                             struct tug_run *mine) {
-    if (elements->gap_from != elements->gap_to || !tug_run_refill(mine))
+    if (elements->size != elements->extent || !tug_run_refill(mine))
         return 0;
     const size_t n = its->left < mine->left ? its->left : mine->left;
     return n * elements->extent > TUG_REMOTE_PIECE ? n : 0;
@@ -263,19 +263,20 @@ static int accumulate(const struct tug_rma *o, const struct tug_data *origin,
         return error;
     if (!tug_operand_fits(&data, origin, result))
         return MPI_ERR_TRUNCATE;
-    const struct tug_remote_combination all = {
+    struct tug_remote_combination all = {
         .remote = ways.remote,
         .rank = ways.rank,
         .offset = ways.offset,
-        .n = are_together(&data, origin, result) ? data.bytes / elements.size : 0,
-        .element = elements.size,
-        .reduce = elements.reduce,
-        .origin = origin != NULL ? origin->address : NULL,
-        .result = result != NULL ? result->address : NULL,
-        .now = o->request != NULL};
+        .now = o->request != NULL,
+        .update = {.reduce = elements.reduce,
+                   .origin = origin != NULL ? origin->address : NULL,
+                   .result = result != NULL ? result->address : NULL,
+                   .n = are_together(&data, origin, result) ? data.bytes / elements.size : 0,
+                   .extent = elements.size}};
+    all.update.bytes = all.update.n * elements.size;
     if (data.bytes > 0 && tug_card_combine(o, elements.type, &ways, &all, &error))
         return error;
-    if (all.n > 0 && tug_remote_combine(&all, &error)) {
+    if (all.update.n > 0 && tug_remote_combine(&all, &error)) {
         if (error != MPI_SUCCESS || o->request == NULL)
             return error;
         tug_context_pass(ways.context);
@@ -325,15 +326,17 @@ static inline struct tug_remote_combination one_of(const struct tug_rma *o,
                                                    const struct tug_ways *ways, size_t bytes,
                                                    tug_reduction reduce, void *result,
                                                    const void *compare) {
-    return (struct tug_remote_combination){.remote = ways->remote,
-                                           .rank = ways->rank,
-                                           .offset = ways->offset,
-                                           .n = 1,
-                                           .element = bytes,
-                                           .reduce = reduce,
-                                           .origin = o->op != MPI_NO_OP ? o->origin : NULL,
-                                           .result = result,
-                                           .compare = compare};
+    return (struct tug_remote_combination){
+        .remote = ways->remote,
+        .rank = ways->rank,
+        .offset = ways->offset,
+        .update = {.reduce = reduce,
+                   .origin = o->op != MPI_NO_OP ? o->origin : NULL,
+                   .compare = compare,
+                   .result = result,
+                   .n = 1,
+                   .extent = bytes,
+                   .bytes = bytes}};
 }
 
 static inline int accumulate_one(const struct tug_rma *o) {

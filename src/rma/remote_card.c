@@ -177,18 +177,19 @@ static uint64_t word_at(const void *memory, size_t i) {
 
 static int start_all(const struct tug_rma *o, struct tug_ways *ways,
                      const struct tug_remote_combination *c) {
-    struct tug_card_atomic atomic = {.loads = c->origin == NULL, .compares = c->compare != NULL};
+    struct tug_card_atomic atomic = {.loads = c->update.origin == NULL,
+                                     .compares = c->update.compare != NULL};
     const int error = tug_ways_begin_request(o, ways);
     if (error != MPI_SUCCESS) {
-        step_back(ways->remote, c->n);
+        step_back(ways->remote, c->update.n);
         return error;
     }
-    for (size_t i = 0; i < c->n; i++) {
-        atomic.operand = word_at(c->origin, i);
-        atomic.compare = word_at(c->compare, i);
-        atomic.result = c->result != NULL ? (unsigned char *)c->result + 8 * i : NULL;
+    for (size_t i = 0; i < c->update.n; i++) {
+        atomic.operand = word_at(c->update.origin, i);
+        atomic.compare = word_at(c->update.compare, i);
+        atomic.result = c->update.result != NULL ? (unsigned char *)c->update.result + 8 * i : NULL;
         atomic.on_complete = tug_ways_next_part(ways);
-        tug_burst_more_follows(i + 1 < c->n);
+        tug_burst_more_follows(i + 1 < c->update.n);
         start(ways, &atomic, (MPI_Aint)(8 * i));
     }
     return tug_ways_end_request(ways, MPI_SUCCESS);
@@ -198,8 +199,8 @@ bool tug_card_take(const struct tug_rma *o, struct tug_ways *ways,
                    const struct tug_remote_combination *c, int *error) {
     struct tug_remote *remote = ways->remote;
     const uint64_t address = ways->target->key.word[2] + (uint64_t)ways->offset;
-    bool can = (o->op == MPI_SUM || c->origin == NULL || c->compare != NULL) &&
-               c->n - 1 < TUG_CARD_MOST && address % 8 == 0;
+    bool can = (o->op == MPI_SUM || c->update.origin == NULL || c->update.compare != NULL) &&
+               c->update.n - 1 < TUG_CARD_MOST && address % 8 == 0;
     *error = MPI_SUCCESS;
     if (can && !atomic_load(&ways->state->card_met) && (can = enter(remote, 1))) {
         const int status = meet(ways);
@@ -208,7 +209,7 @@ bool tug_card_take(const struct tug_rma *o, struct tug_ways *ways,
     }
     if (*error != MPI_SUCCESS)
         return true;
-    if (!can || !enter(remote, c->n))
+    if (!can || !enter(remote, c->update.n))
         return (*error = give_up(remote)) != MPI_SUCCESS;
     *error = start_all(o, ways, c);
     return true;

@@ -54,7 +54,7 @@ static inline bool tug_card_concerns(const struct tug_remote *remote, MPI_Dataty
            tug_type_basic_size(type) == 8 && tug_reduction_find(MPI_BAND, type) != NULL;
 }
 
-/* Starts the operation by card, for types of tug_card_concerns(). c->n is 0 if elements are
+/* Starts the operation by card, for types of tug_card_concerns(). c->update.n is 0 if elements are
  * scattered on any side. True: it is started, or *error is set. False: nothing was done, the cards
  * are given up. */
 bool tug_card_take(const struct tug_rma *o, struct tug_ways *ways,

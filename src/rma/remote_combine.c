@@ -3,10 +3,8 @@
  * which its engine holds while it applies those that came as messages.
  */
 #include <stdlib.h>
-#include <string.h>
 #include <sys/uio.h>
 
-#include "base/copy.h"
 #include "engine/engine.h"
 #include "llcl/llcl.h"
 #include "rma/remote.h"
@@ -14,18 +12,6 @@
 
 #define LITTLE 256 /* bytes that need no memory of their own */
 #define FEW 32
-
-/* The bytes that begin `done` bytes on, and are at `memory`. False: they are as they were. */
-static bool combine_here(const struct tug_remote_combination *c, size_t done, size_t bytes,
-                         unsigned char *memory) {
-    const bool changes =
-        c->origin != NULL && (c->compare == NULL || memcmp(memory, c->compare, bytes) == 0);
-    if (c->result != NULL)
-        tug_copy((unsigned char *)c->result + done, memory, bytes);
-    if (changes)
-        c->reduce(memory, (const unsigned char *)c->origin + done, bytes / c->element);
-    return changes;
-}
 
 /* Where an operation's elements are at another rank: in one registration, and how it is reached. */
 struct place {
@@ -42,17 +28,17 @@ struct outcome {
     uint64_t fault; /* TUG_ERR_RANGE: the address that could not be read, or written */
 };
 
-/* The same where they are at the target. */
-static struct outcome combine_there(const struct tug_remote_combination *c,
-                                    const struct tug_reach *there, size_t done, size_t bytes,
-                                    unsigned char *buffer) {
+/* Does a piece of an update, which begins `done` bytes on, where it is at the target. */
+static struct outcome combine_there(const struct tug_update *piece, const struct tug_reach *there,
+                                    size_t done, unsigned char *buffer) {
+    const size_t bytes = piece->n * piece->extent;
     void *const at = (void *)(uintptr_t)(there->address + done);
     struct iovec mine = {buffer, bytes}, its = {at, bytes};
     struct outcome outcome = {.status =
                                   tug_reach_read_pieces(there, &(struct tug_cma_pieces){&mine, 1},
                                                         &(struct tug_cma_pieces){&its, 1})};
     outcome.writes = outcome.status == 0;
-    if (outcome.writes && combine_here(c, done, bytes, buffer)) {
+    if (outcome.writes && tug_update_apply(buffer, piece)) {
         mine = (struct iovec){buffer, bytes};
         its = (struct iovec){at, bytes};
         outcome.status = tug_reach_write_pieces(there, &(struct tug_cma_pieces){&mine, 1},
@@ -63,53 +49,48 @@ static struct outcome combine_there(const struct tug_remote_combination *c,
     return outcome;
 }
 
-/* Combines one piece. If the target's pages are protected, the target accesses them itself. The
- * mutex is free meanwhile, since the target's engine may want it. */
+/* Combines n elements behind the first `done`. If the target's pages are protected, the target
+ * accesses them itself. The mutex is free meanwhile, since the target's engine may want it. */
 static int combine_piece(const struct tug_remote_combination *c, const struct tug_reach *there,
-                         const struct place *place, size_t done, size_t bytes,
-                         struct tug_mutex *mutex, unsigned char *buffer) {
+                         const struct place *place, size_t done, size_t n, struct tug_mutex *mutex,
+                         unsigned char *buffer) {
     const int process = c->remote->targets[c->rank].process;
+    const size_t element = c->update.extent;
     struct outcome last = {0};
     for (;;) {
+        const struct tug_update piece = tug_update_part(&c->update, done, n);
         tug_mutex_lock(mutex);
-        const struct outcome now = combine_there(c, there, done, bytes, buffer);
+        const struct outcome now = combine_there(&piece, there, done * element, buffer);
         tug_mutex_unlock(mutex);
         if (now.status != TUG_ERR_RANGE || (now.fault == last.fault && now.writes == last.writes) ||
             !tug_reach_touch(c->remote->domain->context, there, &place->key, process, now.fault,
                              buffer, now.writes))
             return now.status;
         last = now;
-        const size_t part = now.moved % c->element; /* of an element across two pages */
+        const size_t part = now.moved % element; /* of an element across two pages */
         struct tug_reach rest = *there;
-        rest.address += done + now.moved;
+        rest.address += done * element + now.moved;
         if (part > 0)
-            (void)tug_reach_write(&rest, buffer + now.moved, c->element - part);
-        done += now.moved + (part > 0 ? c->element - part : 0);
-        bytes -= now.moved + (part > 0 ? c->element - part : 0);
+            (void)tug_reach_write(&rest, buffer + now.moved, element - part);
+        const size_t moved = (now.moved + element - 1) / element;
+        done += moved;
+        n -= moved;
     }
 }
 
-/* *begun: false if it can go another way. */
+/* By way of a buffer. *begun: false if it can go another way. */
 static int combine_pieces(const struct tug_remote_combination *c, const struct tug_reach *there,
                           const struct place *place, struct tug_mutex *mutex, bool *begun) {
     unsigned char little[LITTLE], *buffer = little;
-    const size_t all = c->n * c->element, most = TUG_REMOTE_LOCKED / c->element * c->element;
+    const size_t n = c->update.n, element = c->update.extent, most = TUG_REMOTE_LOCKED / element;
     int status = 0;
-    *begun = there->mapped != NULL;
-    if (there->mapped == NULL && all > sizeof(little))
-        buffer = malloc(all < most ? all : most);
-    if (buffer == NULL)
+    *begun = false;
+    if (n * element > sizeof(little) && (buffer = malloc((n < most ? n : most) * element)) == NULL)
         return TUG_ERR_NO_MEMORY;
-    for (size_t done = 0; done < all && status == 0; done += most) {
-        const size_t now = all - done < most ? all - done : most;
-        if (there->mapped == NULL) {
-            status = combine_piece(c, there, place, done, now, mutex, buffer);
-            *begun |= status == 0 || status == TUG_ERR_RANGE;
-            continue;
-        }
-        tug_mutex_lock(mutex);
-        (void)combine_here(c, done, now, there->mapped + done);
-        tug_mutex_unlock(mutex);
+    for (size_t done = 0; done < n && status == 0; done += most) {
+        const size_t now = n - done < most ? n - done : most;
+        status = combine_piece(c, there, place, done, now, mutex, buffer);
+        *begun |= status == 0 || status == TUG_ERR_RANGE;
     }
     if (buffer != little)
         free(buffer);
@@ -122,7 +103,7 @@ static bool is_worth_a_call(const struct tug_remote_combination *c,
     const bool few = /* of many each is cheaper in packets, which wake the target's engine once */
         tug_burst.started < FEW && tug_burst_is_at_most(TUG_GATHERED_MOST);
     tug_burst_add();
-    const bool worth = (few || c->n * c->element >= TUG_CMA_LEAST) && !tug_burst.peers_come &&
+    const bool worth = (few || c->update.bytes >= TUG_CMA_LEAST) && !tug_burst.peers_come &&
                        !tug_peer_serves(c->remote->domain->context, (uint32_t)target->process);
     return worth;
 }
@@ -141,7 +122,7 @@ static bool find_place(const struct tug_remote_combination *c, struct place *pla
     place->offset -= region.base;
     place->shortcut =
         tug_context_shortcut(remote->domain->context, (uint32_t)target->process, &region.key);
-    return c->n * c->element <= region.bytes - place->offset;
+    return c->update.bytes <= region.bytes - place->offset;
 }
 
 /* This rank's own memory, if the operation may be done there at once. */
@@ -150,22 +131,18 @@ static bool begin_here(const struct tug_remote_combination *c, struct tug_reach 
     const bool attached = remote->attachments != NULL;
     *there = (struct tug_reach){.mapped = attached ? (unsigned char *)(uintptr_t)c->offset
                                                    : remote->base + c->offset};
-    return (!attached || tug_remote_check(remote, c->rank, (uint64_t)c->offset,
-                                          c->n * c->element) == MPI_SUCCESS) &&
+    return (!attached || tug_remote_check(remote, c->rank, (uint64_t)c->offset, c->update.bytes) ==
+                             MPI_SUCCESS) &&
            tug_peer_is_quiet(&tug_remote_state_of(remote, c->rank)->peer);
 }
 
 /* One element, next to a target that computes. False: it goes another way. */
 static bool gather(const struct tug_remote_combination *c, const struct place *place,
                    struct tug_peer *peer) {
-    const bool simple = c->n == 1 && (c->element & (c->element - 1)) == 0 && c->element <= 8;
-    const struct tug_combination one = {.bytes = c->element,
-                                        .reduce = c->reduce,
-                                        .origin = c->origin,
-                                        .compare = c->compare,
-                                        .result = c->result};
+    const size_t bytes = c->update.extent;
+    const bool simple = c->update.n == 1 && (bytes & (bytes - 1)) == 0 && bytes <= 8;
     return simple && tug_peer_may_gather(peer) &&
-           tug_vector_combine(peer, &place->key, place->offset, &one,
+           tug_vector_combine(peer, &place->key, place->offset, &c->update,
                               tug_remote_mutex(c->remote, c->rank));
 }
 
@@ -189,22 +166,26 @@ static bool begin(const struct tug_remote_combination *c, struct tug_reach *ther
     return (place->shortcut == TUG_SHORTCUT_ANY || is_worth_a_call(c, target)) &&
            tug_peer_is_quiet(&state->peer) &&
            tug_reach_begin(remote->domain->context, &place->key, (uint32_t)target->process,
-                           place->offset, c->n * c->element, there);
+                           place->offset, c->update.bytes, there);
 }
 
 bool tug_remote_combine(const struct tug_remote_combination *c, int *error) {
-    struct tug_mutex *mutex = tug_remote_mutex(c->remote, c->rank);
+    const struct tug_guard guard = tug_remote_guard(c->remote, c->rank);
     struct tug_reach there;
     struct place place;
-    bool begun, gathered;
+    bool begun = true, gathered;
+    int status = 0;
     *error = MPI_SUCCESS;
-    if (mutex == NULL || !begin(c, &there, &place, &gathered))
+    if (guard.mutexes == NULL || !begin(c, &there, &place, &gathered))
         return false;
     if (gathered)
         return true;
-    const int status = combine_pieces(c, &there, &place, mutex, &begun);
+    if (there.mapped != NULL)
+        tug_guard_apply(&guard, 0, there.mapped, &c->update);
+    else
+        status = combine_pieces(c, &there, &place, guard.mutexes, &begun);
     tug_reach_end(&there);
-    if (c->rank == c->remote->rank && c->result != NULL)
+    if (c->rank == c->remote->rank && c->update.result != NULL)
         tug_engine_poll(); /* who polls its own memory in a loop waits for what others send */
     *error = tug_remote_error(status);
     return begun;

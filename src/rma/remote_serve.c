@@ -11,9 +11,9 @@
 #include "base/copy.h"
 #include "host/handles.h"
 #include "host/host.h"
-#include "host/layout.h"
 #include "host/reduction.h"
 #include "llcl/llcl.h"
+#include "rma/operand.h"
 #include "rma/remote_card.h"
 #include "rma/remote_card_lock.h"
 #include "rma/remote_owed.h"
@@ -29,7 +29,8 @@ struct request {
     const unsigned char *data;
     size_t bytes; /* of data */
     unsigned char *memory;
-    size_t n, element, extent;
+    struct tug_elements elements;
+    size_t n;
     size_t span; /* from the first byte to behind the last one that is data */
 };
 
@@ -56,34 +57,19 @@ static unsigned char *memory_at(const struct tug_remote *remote, uint64_t offset
     return offset > size || bytes > size - offset ? NULL : remote->base + offset;
 }
 
-/* Finds out how long the elements are; *end: to behind the last byte of one that is data. */
-static bool find_elements(struct request *request, size_t *end) {
+static bool find_elements(struct request *request) {
     MPI_Datatype type = tug_type_of_number(request->head.type);
-    if (tug_type_is_basic(type)) {
-        request->element = request->extent = *end = tug_type_basic_size(type);
-    } else {
-        if (tug_reduction_find(MPI_REPLACE, type) == NULL) /* no type that has elements */
-            return false;
-        const struct tug_flat *flat = tug_flat_get(type);
-        if (flat == NULL)
-            return false;
-        request->element = flat->size;
-        request->extent = (size_t)flat->extent;
-        *end = (size_t)flat->end;
-    }
-    return true;
+    return (tug_type_is_basic(type) || tug_reduction_find(MPI_REPLACE, type) != NULL) &&
+           tug_elements_measure(type, &request->elements);
 }
 
 /* Finds the elements in this rank's memory. */
 static bool find_memory(struct request *request) {
     uint64_t offset = request->head.range >> 16;
-    size_t end;
     request->n = request->head.range & UINT16_MAX;
-    if (!find_elements(request, &end))
+    if (!find_elements(request) || request->n * request->elements.extent > TUG_REMOTE_PIECE)
         return false;
-    request->span = request->n == 0 ? 0 : (request->n - 1) * request->extent + end;
-    if (request->n * request->extent > TUG_REMOTE_PIECE)
-        return false;
+    request->span = tug_elements_span(&request->elements, request->n);
     request->memory = memory_at(request->remote, offset, request->span);
     return request->memory != NULL;
 }
@@ -106,29 +92,47 @@ static tug_reduction find_reduction(const struct request *request) {
 
 /* ---- accumulates ---- */
 
-/* Operands of a short message are filled up to 8 bytes. */
-static inline bool has_operands(const struct request *request) {
-    size_t bytes = request->n * request->extent;
-    return request->bytes == bytes || (bytes < 8 && request->bytes == 8);
-}
-
 /* Origins on the node may be at the same elements (remote_combine.c). */
 static inline struct tug_mutex *lock(const struct tug_remote *remote) {
     struct tug_mutex *mutex = tug_remote_mutex(remote, remote->rank);
-    tug_remote_lock(mutex);
+    tug_guard_lock(mutex);
     return mutex;
 }
 
-/* False: it makes no sense. */
-static bool accumulate(struct request *request) {
-    tug_reduction reduce = NULL;
-    if (find_memory(request) && has_operands(request))
-        reduce = find_reduction(request);
-    if (reduce == NULL)
+static void apply(const struct request *request, const struct tug_update *update) {
+    const struct tug_guard guard = tug_remote_guard(request->remote, request->remote->rank);
+    tug_guard_apply(&guard, 0, request->memory, update);
+}
+
+/* Are there operands for so many bytes? Those of a short message are filled up to 8 bytes. What
+ * MPI_NO_OP fetches has none. */
+static inline bool has_operands(const struct request *request, size_t bytes, bool fetches) {
+    return request->bytes == bytes || (!fetches && bytes < 8 && request->bytes == 8) ||
+           (fetches && request->bytes == 0 && request->head.op == TUG_OP_NO_OP);
+}
+
+/* Does what a request is about. What it fetches, if anything, goes to `old`, where there are
+ * *bytes, which it sets. compares: the operands are the element, then what it is compared with.
+ * False: it makes no sense. */
+static bool perform(struct request *request, bool compares, unsigned char *old, size_t *bytes) {
+    if (!find_memory(request))
         return false;
-    struct tug_mutex *mutex = lock(request->remote);
-    reduce(request->memory, request->data, request->n);
-    tug_remote_unlock(mutex);
+    const size_t all = request->n * request->elements.extent;
+    const struct tug_update update = {.reduce = find_reduction(request),
+                                      .origin = request->bytes > 0 ? request->data : NULL,
+                                      .compare = compares ? request->data + all : NULL,
+                                      .result = old,
+                                      .n = request->n,
+                                      .extent = request->elements.extent,
+                                      .bytes = request->span};
+    if (update.reduce == NULL || (compares && request->n != 1) || (old != NULL && all > *bytes) ||
+        !has_operands(request, compares ? 2 * all : all, old != NULL))
+        return false;
+    apply(request, &update);
+    if (old == NULL)
+        return true;
+    memset(old + request->span, 0, all - request->span);
+    *bytes = all;
     return true;
 }
 
@@ -136,7 +140,7 @@ static void on_accumulate(tug_context *context, int source, const void *payload,
                           void *domain) {
     struct request request;
     (void)context;
-    if (!read_head(domain, payload, bytes, &request) || !accumulate(&request))
+    if (!read_head(domain, payload, bytes, &request) || !perform(&request, false, NULL, NULL))
         complain(source);
 }
 
@@ -164,7 +168,8 @@ static void on_accumulates(tug_context *context, int source, const unsigned char
                            size_t bytes, size_t n, void *domain) {
     struct request first;
     tug_reduction reduce = NULL;
-    if (read_head(domain, payloads, bytes, &first) && find_memory(&first) && has_operands(&first) &&
+    if (read_head(domain, payloads, bytes, &first) && find_memory(&first) &&
+        has_operands(&first, first.n * first.elements.extent, false) &&
         first.remote->attachments == NULL)
         reduce = find_reduction(&first);
     struct tug_mutex *mutex = reduce != NULL ? lock(first.remote) : NULL;
@@ -185,22 +190,23 @@ static void on_accumulates(tug_context *context, int source, const unsigned char
             reduce(memory, payload + sizeof(head), 1);
             continue;
         }
-        tug_remote_unlock(mutex);
+        tug_guard_unlock(mutex);
         on_accumulate(context, source, payload, bytes, domain);
         mutex = lock(first.remote);
     }
-    tug_remote_unlock(mutex);
+    tug_guard_unlock(mutex);
 }
 
 /* Finds the elements of the next bytes of a long message that begin `position` bytes on. */
 static bool find_part(struct request *request, uint64_t position, size_t bytes) {
     const uint64_t offset = (request->head.range >> 16) + position;
-    size_t end;
-    if (position >> TUG_REMOTE_OFFSET_BITS != 0 || !find_elements(request, &end) ||
-        end != request->extent || position % request->extent != 0)
+    if (position >> TUG_REMOTE_OFFSET_BITS != 0 || !find_elements(request))
         return false;
-    request->n = bytes / request->extent;
-    request->span = request->n * request->extent;
+    const size_t extent = request->elements.extent;
+    if (request->elements.end != extent || position % extent != 0)
+        return false;
+    request->n = bytes / extent;
+    request->span = request->n * extent;
     request->memory = memory_at(request->remote, offset, request->span);
     return request->memory != NULL;
 }
@@ -217,59 +223,19 @@ static size_t on_long_accumulate(tug_context *context, int source, const uint64_
         complain(source);
         return bytes;
     }
-    const size_t most = TUG_REMOTE_LOCKED / request.extent;
-    for (size_t done = 0; done < request.n; done += most) {
-        const size_t now = request.n - done < most ? request.n - done : most;
-        struct tug_mutex *mutex = lock(request.remote);
-        reduce(request.memory + done * request.extent,
-               (const unsigned char *)data + done * request.extent, now);
-        tug_remote_unlock(mutex);
-    }
+    apply(&request,
+          &(struct tug_update){
+              .reduce = reduce, .origin = data, .n = request.n, .extent = request.elements.extent});
     return request.span;
 }
 
-/* What is fetched goes to `old`, where there are *bytes, which it sets. MPI_NO_OP comes without
- * operands. False: it makes no sense. */
-static bool fetch(struct request *request, unsigned char *old, size_t *bytes) {
-    if (!find_memory(request))
-        return false;
-    const size_t all = request->n * request->extent;
-    tug_reduction reduce = find_reduction(request);
-    if (reduce == NULL || all > *bytes ||
-        (request->bytes != all && (request->bytes != 0 || request->head.op != TUG_OP_NO_OP)))
-        return false;
-    struct tug_mutex *mutex = lock(request->remote);
-    memcpy(old, request->memory, request->span);
-    if (request->bytes > 0)
-        reduce(request->memory, request->data, request->n);
-    tug_remote_unlock(mutex);
-    memset(old + request->span, 0, all - request->span);
-    *bytes = all;
-    return true;
-}
-
-/* Likewise. The operands are the element, then what it is compared with. */
-static bool compare(struct request *request, unsigned char *old, size_t *bytes) {
-    if (!find_memory(request) || request->n != 1 || request->bytes != 2 * request->element ||
-        request->element > *bytes)
-        return false;
-    const size_t element = request->element;
-    struct tug_mutex *mutex = lock(request->remote);
-    memcpy(old, request->memory, element);
-    if (memcmp(old, request->data + element, element) == 0)
-        memcpy(request->memory, request->data, element);
-    tug_remote_unlock(mutex);
-    *bytes = element;
-    return true;
-}
-
 static void answer_with(tug_context *context, struct tug_caller caller, const void *payload,
-                        size_t bytes, const struct tug_domain *domain,
-                        bool (*f)(struct request *, unsigned char *, size_t *)) {
+                        size_t bytes, const struct tug_domain *domain, bool compares) {
     unsigned char old[ANSWER_MOST];
     struct request request;
     size_t fetched = sizeof(old);
-    if (!read_head(domain, payload, bytes, &request) || !f(&request, old, &fetched)) {
+    if (!read_head(domain, payload, bytes, &request) ||
+        !perform(&request, compares, old, &fetched)) {
         complain(caller.process);
         fetched = 0;
     }
@@ -278,12 +244,12 @@ static void answer_with(tug_context *context, struct tug_caller caller, const vo
 
 static void on_fetch(tug_context *context, struct tug_caller caller, const void *payload,
                      size_t bytes, void *domain) {
-    answer_with(context, caller, payload, bytes, domain, fetch);
+    answer_with(context, caller, payload, bytes, domain, false);
 }
 
 static void on_compare(tug_context *context, struct tug_caller caller, const void *payload,
                        size_t bytes, void *domain) {
-    answer_with(context, caller, payload, bytes, domain, compare);
+    answer_with(context, caller, payload, bytes, domain, true);
 }
 
 /* ---- operations that come with a lock (remote_owed.h) ---- */
@@ -316,7 +282,7 @@ static bool get(struct request *request, unsigned char *to, size_t *bytes) {
     return true;
 }
 
-static bool apply(struct request *request, struct lock_answer *answer) {
+static bool do_record(struct request *request, struct lock_answer *answer) {
     unsigned char *to = answer->data.bytes + answer->bytes;
     const size_t room = sizeof(answer->data) - answer->bytes;
     size_t fetched = room;
@@ -325,15 +291,13 @@ static bool apply(struct request *request, struct lock_answer *answer) {
     case TUG_OWED_PUT:
         return put(request);
     case TUG_OWED_ACCUMULATE:
-        return accumulate(request);
+        return perform(request, false, NULL, NULL);
     case TUG_OWED_GET:
         good = get(request, to, &fetched);
         break;
     case TUG_OWED_FETCH:
-        good = fetch(request, to, &fetched);
-        break;
     case TUG_OWED_COMPARE:
-        good = compare(request, to, &fetched);
+        good = perform(request, request->head.what == TUG_OWED_COMPARE, to, &fetched);
         break;
     default:
         return false;
@@ -347,8 +311,8 @@ static bool apply(struct request *request, struct lock_answer *answer) {
 }
 
 /* One record after the other. False: one makes no sense. */
-static bool apply_all(struct tug_remote *remote, const unsigned char *records, size_t bytes,
-                      struct lock_answer *answer) {
+static bool do_records(struct tug_remote *remote, const unsigned char *records, size_t bytes,
+                       struct lock_answer *answer) {
     while (bytes > 0) {
         struct request request = {.remote = remote};
         if (bytes < sizeof(request.head))
@@ -357,7 +321,7 @@ static bool apply_all(struct tug_remote *remote, const unsigned char *records, s
         request.data = records + sizeof(request.head);
         request.bytes = request.head.window;
         const size_t whole = sizeof(request.head) + tug_owed_padded(request.bytes);
-        if (bytes < whole || !apply(&request, answer))
+        if (bytes < whole || !do_record(&request, answer))
             return false;
         records += whole;
         bytes -= whole;
@@ -391,7 +355,7 @@ static void hold(struct tug_remote *remote, struct tug_remote_state *sender,
     bool good = records != NULL || entry->bytes == 0;
     answer.bytes = sizeof(answer.data.word);
     answer.data.word = TUG_LOCK_GRANTED;
-    if (good && !apply_all(remote, records, entry->bytes, &answer)) {
+    if (good && !do_records(remote, records, entry->bytes, &answer)) {
         complain(caller.process);
         good = false;
     }
