@@ -2,20 +2,6 @@
 
 #include <stddef.h>
 
-bool tug_shelf_reserve(struct tug_shelf *shelf) {
-    pthread_mutex_lock(&shelf->lock);
-    const bool room = shelf->taken < shelf->places;
-    shelf->taken += room;
-    pthread_mutex_unlock(&shelf->lock);
-    return room;
-}
-
-void tug_shelf_waive(struct tug_shelf *shelf) {
-    pthread_mutex_lock(&shelf->lock);
-    shelf->taken--;
-    pthread_mutex_unlock(&shelf->lock);
-}
-
 void tug_shelf_put(struct tug_shelf *shelf, struct tug_shelved *thing) {
     pthread_mutex_lock(&shelf->lock);
     struct tug_shelved **at = &shelf->first;

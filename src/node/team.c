@@ -328,7 +328,7 @@ static bool is_in_world(MPI_Comm comm) {
 }
 
 /* Those that have communicators, and may have more. */
-static struct tug_shelf shared = TUG_SHELF(0);
+static struct tug_shelf shared = TUG_SHELF;
 
 /* May communicators have the team together? The same answer on all ranks. */
 static bool is_shared(const struct tug_team *team) {
@@ -345,7 +345,7 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
     team->node_comm = MPI_COMM_NULL;
     team->references = team->communicators = 1;
     atomic_fetch_add(&teams, 1);
-    team->blocks = (struct tug_shelf)TUG_SHELF(0);
+    team->blocks = (struct tug_shelf)TUG_SHELF;
     int error = make_communicators(team, comm);
     if (!error)
         error = map_nodes(team);
@@ -382,7 +382,7 @@ static int team_make(MPI_Comm comm, struct tug_team *team) {
 /* A rank leaves a team without the others, since they may wait elsewhere for what this rank does
  * next: MPI_Request_free and the end of a communicator are local. It lies here until a communicator
  * of the same ranks takes it, or all its ranks come to make another. */
-static struct tug_shelf resting = TUG_SHELF(0);
+static struct tug_shelf resting = TUG_SHELF;
 static _Atomic int idle_weight;
 
 #define IDLE_MOST 4                   /* so much may be idle when a team is made */

@@ -442,12 +442,19 @@ static struct tug_window *make_ours(const struct tug_creation *c, const struct t
 
 /* What each rank brings. */
 struct brought {
-    struct tug_remote_part part;
+    union {
+        struct tug_direct_part near;
+        struct tug_remote_part part; /* if it proposes */
+    };
     bool direct;   /* it wants and can have the direct lane, as far as this rank knows */
     bool packets;  /* ... the packet lane */
-    bool proposes; /* `part` is its part of a window in the packet lane */
+    bool proposes; /* `part` is its part of a window in the packet lane; begins as `near` does */
+    bool pages;    /* its memory is to begin at a page, however small it is */
 };
 
+_Static_assert(offsetof(struct tug_direct_part, disp_unit) ==
+                   offsetof(struct tug_remote_part, disp_unit),
+               "parts begin alike");
 _Static_assert(sizeof(struct brought) <= sizeof(struct tug_word), "brought to a meeting");
 
 /* A creation that may end in a lane of ours. */
@@ -456,9 +463,10 @@ struct making {
     struct tug_team *team;
     struct maker *maker;
     struct tug_wait_group *wait_group;
-    struct tug_window *window; /* this rank's; NULL: it cannot have one */
-    struct tug_remote *remote; /* proposed for it */
-    struct brought all;        /* what is true of all ranks */
+    struct tug_window *window;   /* this rank's; NULL: it cannot have one */
+    struct tug_remote *remote;   /* proposed for it */
+    const struct tug_word *told; /* what all have told, until they meet once more; NULL: nothing */
+    struct brought all;          /* what is true of all ranks */
 };
 
 /* What this rank can do before it has heard of the others. */
@@ -467,11 +475,15 @@ static struct brought propose(struct making *m) {
     const enum tug_remote_memory memory = memory_of(c);
     struct brought mine = {0};
     tug_device_look();
+    mine.near = (struct tug_direct_part){.size = c->size, .disp_unit = c->disp_unit};
+    if (c->flavor == MPI_WIN_FLAVOR_CREATE && reaches(c->base, TUG_REMOTE_GIVEN))
+        mine.near.offer = tug_offer_of(c->base, (size_t)c->size);
     const bool lends =
-        c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 ||
-        (tug_offer_of(c->base, (size_t)c->size).name != 0 && reaches(c->base, TUG_REMOTE_GIVEN));
+        c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 || mine.near.offer.name != 0;
+    mine.pages = wants_pages(c->info);
     m->wait_group = wait_group_of(m->team, c->comm);
-    mine.direct = may_go_direct(c, m->team) && lends && wants_direct(c->info);
+    mine.direct =
+        may_go_direct(c, m->team) && m->team->meeting != NULL && lends && wants_direct(c->info);
     mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(c->info, m->team) &&
                    reaches(c->base, memory) && tug_remote_serves(m->team) &&
                    (m->wait_group != NULL || m->team->nnodes == 1);
@@ -496,13 +508,14 @@ static struct brought common_of(const struct tug_word *words, int nranks) {
         memcpy(&theirs, &words[r], sizeof(theirs));
         all.direct &= theirs.direct;
         all.packets &= theirs.packets;
+        all.pages |= theirs.pages;
         all.proposes &= theirs.proposes && theirs.part.block == all.part.block;
     }
     all.proposes &= !all.direct;
     return all;
 }
 
-/* What all have told, to be read until they meet once more; NULL: the host could not carry it. */
+/* What all have told; NULL: the host could not carry it. */
 static const struct tug_word *tell(const struct making *m, const struct brought *brought) {
     struct tug_word mine = {0}, *room = m->maker->room;
     memcpy(&mine, brought, sizeof(*brought));
@@ -516,11 +529,11 @@ static const struct tug_word *tell(const struct making *m, const struct brought 
 static bool consult(struct making *m) {
     tug_engine_keep_quiet();
     const struct brought mine = propose(m);
-    const struct tug_word *told = tell(m, &mine);
-    if (told != NULL)
-        m->all = common_of(told, m->team->nranks);
+    m->told = tell(m, &mine);
+    if (m->told != NULL)
+        m->all = common_of(m->told, m->team->nranks);
     if (m->all.proposes) {
-        tug_remote_accept(m->remote, told, sizeof(*told));
+        tug_remote_accept(m->remote, m->told, sizeof(*m->told));
         enter_remote(m->window, m->remote, m->wait_group, memory_of(m->c), m->c);
     } else if (m->remote != NULL) {
         tug_remote_withdraw(m->remote);
@@ -530,18 +543,18 @@ static bool consult(struct making *m) {
 
 /* Tries the direct lane. Collective, the same answer on all ranks. */
 static bool go_direct(const struct making *m) {
-    const struct tug_creation *c = m->c;
-    const bool over = c->flavor == MPI_WIN_FLAVOR_CREATE;
-    const bool contiguous =
-        c->flavor == MPI_WIN_FLAVOR_SHARED && !info_says(c->info, "alloc_shared_noncontig", "true");
+    const struct tug_direct_layout layout = {
+        .brought = m->c->flavor == MPI_WIN_FLAVOR_CREATE,
+        .contiguous = m->c->flavor == MPI_WIN_FLAVOR_SHARED &&
+                      !info_says(m->c->info, "alloc_shared_noncontig", "true"),
+        .pages = m->all.pages};
     struct tug_direct *direct =
-        over ? tug_direct_over(m->team, c->base, c->size, c->disp_unit)
-             : tug_direct_create(m->team, c->size, c->disp_unit, contiguous, wants_pages(c->info));
+        tug_direct_create(m->team, layout, m->told, sizeof(*m->told), m->c->base);
     if (direct == NULL)
         return false;
     enter_direct(m->window, direct, m->team,
-                 over ? "its ranks share a node, which can map its memory"
-                      : "its ranks share a node and its memory was allocated for them");
+                 layout.brought ? "its ranks share a node, which can map its memory"
+                                : "its ranks share a node and its memory was allocated for them");
     return true;
 }
 

@@ -17,55 +17,27 @@
 
 /* ---- memory ---- */
 
-/* What each rank tells the others. */
-struct part {
-    MPI_Aint size;
-    MPI_Aint disp_unit;
-    struct tug_offer offer; /* of memory that the program brings */
-    bool willing;
-    bool at_page; /* its memory is to begin at a page, however small it is */
-};
-
-_Static_assert(sizeof(struct part) <= sizeof(struct tug_word), "brought to a meeting");
-
-/* Where each rank's memory begins behind the controls: pages apart for those that have a page, and
- * for all where some rank wants one. */
-static size_t offset_of(const struct tug_direct *direct, size_t at, MPI_Aint size,
-                        bool contiguous) {
-    const size_t line = 64;
-    size_t unit = size < TUG_DIRECT_PAGE && !direct->at_pages ? line : TUG_DIRECT_PAGE;
-    return contiguous ? at : (at + unit - 1) / unit * unit;
+/* Where memory of a rank begins that may begin at `at`. */
+static size_t place_for(size_t at, MPI_Aint size, struct tug_direct_layout layout) {
+    const size_t unit = size < TUG_DIRECT_PAGE && !layout.pages ? 64 : TUG_DIRECT_PAGE;
+    return (at + unit - 1) / unit * unit;
 }
 
-/* Lays the window out from address base on, 0 to see how many bytes it takes. */
-static size_t lay_out(struct tug_direct *direct, bool contiguous, uintptr_t base) {
+/* Lays the window out behind the controls, from address base on, 0 to see how many bytes it takes.
+ */
+static size_t lay_out(struct tug_direct *direct, struct tug_direct_layout layout, uintptr_t base) {
     size_t at = tug_node_sync_bytes(direct->nranks);
-    if (direct->lent != NULL)
+    if (layout.brought)
         return at;
-    at = offset_of(direct, at, direct->targets[0].size, false);
+    at = place_for(at, direct->targets[0].size, layout);
     for (int r = 0; r < direct->nranks; r++) {
         struct tug_direct_target *target = &direct->targets[r];
-        at = offset_of(direct, at, target->size, contiguous);
+        if (!layout.contiguous)
+            at = place_for(at, target->size, layout);
         target->base = target->size > 0 ? (unsigned char *)(base + at) : NULL;
         at += (size_t)target->size;
     }
     return at;
-}
-
-/* Notes what the ranks have told each other. False if any of them is not willing. */
-static bool note(struct tug_direct *direct, const struct tug_word *words) {
-    bool willing = direct != NULL;
-    struct part part;
-    for (int r = 0; willing && r < direct->nranks; r++) {
-        memcpy(&part, &words[r], sizeof(part));
-        willing = part.willing;
-        direct->at_pages |= part.at_page;
-        direct->targets[r].size = part.size;
-        direct->targets[r].disp_unit = part.disp_unit;
-        if (direct->lent != NULL)
-            direct->lent[r] = part.offer;
-    }
-    return willing;
 }
 
 static unsigned char *open_offer(const struct tug_offer *offer) {
@@ -95,7 +67,9 @@ static bool open_lent(struct tug_direct *direct, void *base) {
     return opened;
 }
 
-static struct tug_direct *make(struct tug_team *team, bool brought) {
+/* NULL without memory. */
+static struct tug_direct *make(struct tug_team *team, bool brought, const unsigned char *parts,
+                               size_t stride) {
     size_t n = (size_t)team->nranks;
     struct tug_direct *direct = calloc(1, sizeof(*direct) + n * sizeof(direct->targets[0]));
     if (direct == NULL)
@@ -103,26 +77,19 @@ static struct tug_direct *make(struct tug_team *team, bool brought) {
     direct->team = team;
     direct->nranks = team->nranks;
     direct->rank = team->rank;
-    if (brought)
-        direct->lent = calloc(n, sizeof(direct->lent[0]));
-    if (brought && direct->lent == NULL) {
+    if (brought && (direct->lent = calloc(n, sizeof(direct->lent[0]))) == NULL) {
         free(direct);
         return NULL;
     }
+    for (size_t r = 0; r < n; r++) {
+        struct tug_direct_part part;
+        memcpy(&part, parts + r * stride, sizeof(part));
+        direct->targets[r].size = part.size;
+        direct->targets[r].disp_unit = part.disp_unit;
+        if (brought)
+            direct->lent[r] = part.offer;
+    }
     return direct;
-}
-
-/* What the ranks have told each other is noted: takes the block. False: there is none. */
-static bool take_block(struct tug_direct *direct, bool contiguous) {
-    bool ready = true;
-    direct->block = tug_block_take(direct->team, lay_out(direct, contiguous, 0), &ready);
-    if (direct->block == NULL)
-        return false;
-    lay_out(direct, contiguous, (uintptr_t)direct->block->base);
-    tug_node_sync_begin(&direct->sync, direct->block->base, direct->nranks, direct->rank);
-    for (int r = 0; r < direct->nranks; r++)
-        direct->targets[r].control = &direct->sync.controls[r];
-    return true;
 }
 
 /* Leaves it as the next window is to find it. */
@@ -134,49 +101,25 @@ static void give_block(struct tug_direct *direct) {
     tug_block_give(direct->team, direct->block);
 }
 
-struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
-                                     bool contiguous, bool at_page) {
-    struct tug_direct *direct = make(team, false);
-    const struct part mine = {
-        .size = size, .disp_unit = disp_unit, .at_page = at_page, .willing = direct != NULL};
-    tug_engine_keep_quiet();
-    if (tug_team_prepare_to_meet(team) != 0 ||
-        !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host)) ||
-        !take_block(direct, contiguous)) {
+struct tug_direct *tug_direct_create(struct tug_team *team, struct tug_direct_layout layout,
+                                     const void *parts, size_t stride, void *base) {
+    struct tug_direct *direct = make(team, layout.brought, parts, stride);
+    bool ready = direct != NULL && (!layout.brought || open_lent(direct, base));
+    const size_t bytes = direct != NULL ? lay_out(direct, layout, 0) : 0;
+    struct tug_chunk *block = tug_block_take(team, bytes, &ready);
+    if (block == NULL) {
+        if (direct != NULL)
+            close_lent(direct);
         free(direct);
         return NULL;
     }
+    direct->block = block;
+    lay_out(direct, layout, (uintptr_t)block->base);
+    tug_node_sync_begin(&direct->sync, block->base, direct->nranks, direct->rank);
+    for (int r = 0; r < direct->nranks; r++)
+        direct->targets[r].control = &direct->sync.controls[r];
     tug_team_hold(team);
     return direct;
-}
-
-/* The ranks that have memory must all be able to lend it. */
-struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
-                                   MPI_Aint disp_unit) {
-    struct tug_direct *direct = make(team, true);
-    struct part mine = {
-        .size = size, .disp_unit = disp_unit, .offer = tug_offer_of(base, (size_t)size)};
-    mine.willing = direct != NULL && (size == 0 || mine.offer.name != 0);
-    tug_engine_keep_quiet();
-    if (tug_team_prepare_to_meet(team) != 0 ||
-        !note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host)))
-        goto fail;
-    /* all are willing, or none gets here */
-    mine.willing = open_lent(direct, base);
-    if (!take_block(direct, false))
-        goto fail;
-    tug_engine_keep_quiet();
-    if (!note(direct, tug_team_meet(team, &mine, sizeof(mine), tug_engine_poll_host))) {
-        give_block(direct);
-        goto fail;
-    }
-    tug_team_hold(team);
-    return direct;
-fail:
-    if (direct != NULL)
-        close_lent(direct);
-    free(direct);
-    return NULL;
 }
 
 static void release(struct tug_window *window) {

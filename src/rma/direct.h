@@ -19,12 +19,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "node/lent.h"
 #include "rma/node_sync.h"
 #include "rma/rma.h"
 
 struct tug_chunk;
 struct tug_lane;
-struct tug_offer;
 struct tug_team;
 
 #define TUG_DIRECT_PAGE 4096
@@ -41,24 +41,32 @@ struct tug_direct {
     struct tug_chunk *block; /* the shared memory of the window */
     struct tug_node_sync sync;
     int nranks, rank;
-    bool at_pages; /* every rank's memory begins at a page */
     struct tug_offer
         *lent; /* [nranks] memory that the program has brought; NULL: it is the block's */
     struct tug_direct_target targets[];
 };
 
-/* Makes the memory of a window of `size` bytes on this rank. Collective over the team, which stands
- * on one node; the same answer on all ranks: NULL if any of them cannot.
- * contiguous: as MPI_Win_allocate_shared lays it out without alloc_shared_noncontig. at_page: this
- * rank's memory begins at a page (contiguous: that of rank 0); else, if it has less than a page, at
- * a multiple of 64. */
-struct tug_direct *tug_direct_create(struct tug_team *team, MPI_Aint size, MPI_Aint disp_unit,
-                                     bool contiguous, bool at_page);
+/* What each rank tells the others of its part of a window. */
+struct tug_direct_part {
+    MPI_Aint size;
+    MPI_Aint disp_unit;
+    struct tug_offer offer; /* of memory that the program brings */
+};
 
-/* Makes a window over the program's memory: `base` of this rank, NULL or anything if size is 0.
- * Otherwise as above; NULL also if some rank's memory cannot be mapped by the others. */
-struct tug_direct *tug_direct_over(struct tug_team *team, void *base, MPI_Aint size,
-                                   MPI_Aint disp_unit);
+/* How a window is laid out: the same on all ranks. */
+struct tug_direct_layout {
+    bool brought;    /* over the program's memory; else: */
+    bool contiguous; /* as MPI_Win_allocate_shared does without alloc_shared_noncontig */
+    bool pages; /* memory begins at a page (contiguous: that of rank 0); else, if a rank has less
+                   than a page, at a multiple of 64 */
+};
+
+/* Makes the memory of a window of what the ranks have told (`stride` bytes from one to the next, of
+ * the team's ranks in turn), over `base` of this rank if they bring it. Collective over the team,
+ * which stands on one node and is ready to meet; the same answer on all ranks: NULL if any of them
+ * cannot, as where it cannot map another's memory. */
+struct tug_direct *tug_direct_create(struct tug_team *team, struct tug_direct_layout layout,
+                                     const void *parts, size_t stride, void *base);
 
 /* The operations: done when they return. MPI_SUCCESS, an error class for the window's handler
  * (MPI_ERR_RMA_SYNC outside of an epoch, MPI_ERR_RMA_RANGE outside of the target's memory,

@@ -276,9 +276,9 @@ enum tug_remote_memory {
 
 /* What a rank tells the others of its part of a window. */
 struct tug_remote_part {
-    struct tug_key key;
     MPI_Aint size;
     MPI_Aint disp_unit;
+    struct tug_key key;
     uint32_t number; /* the window's, here */
     uint32_t block;  /* the id of the block for what the ranks of a node share; 0: none */
 };
