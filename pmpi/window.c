@@ -12,7 +12,8 @@
 #define TAKE(Name, host_arguments, unit_t, parameters, ...)                                        \
     static int host_##Name(const struct tug_creation *c, MPI_Aint size) {                          \
         (void)size;                                                                                \
-        tug_blocking_meet(c->comm);                                                                \
+        if (!c->alone)                                                                             \
+            tug_blocking_meet(c->comm);                                                            \
         return tug_host.Name host_arguments(unit_t);                                               \
     }                                                                                              \
     int tug_shim_##Name parameters {                                                               \

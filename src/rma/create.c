@@ -345,14 +345,14 @@ static int make_native(const struct tug_creation *c) {
 /* What a team keeps for the windows that are made on its communicator. */
 struct maker {
     MPI_Comm self;         /* of this rank alone, with MPI_ERRORS_RETURN */
-    struct tug_word *room; /* [nranks] for what all tell; NULL: they meet in shared memory */
+    struct tug_word *told; /* [nranks] by the ranks, in the last creation */
 };
 
 static void maker_end(void *state) {
     struct maker *maker = state;
     if (maker->self != MPI_COMM_NULL)
         tug_host.Comm_free(&maker->self);
-    free(maker->room);
+    free(maker->told);
     free(maker);
 }
 
@@ -379,14 +379,11 @@ static struct maker *maker_of(struct tug_team *team) {
         return part->state;
     if (team->nnodes == 1 || team->node_most > 1) /* without, by the host */
         (void)tug_team_prepare_to_meet(team);
-    const bool meets = team->nnodes == 1 && team->meeting != NULL;
     struct maker *maker = malloc(sizeof(*maker));
     if (maker != NULL)
-        *maker = (struct maker){
-            .self = make_self(team),
-            .room = meets ? NULL : malloc((size_t)team->nranks * sizeof(*maker->room))};
-    const bool good =
-        maker != NULL && maker->self != MPI_COMM_NULL && (meets || maker->room != NULL);
+        *maker = (struct maker){.self = make_self(team),
+                                .told = malloc((size_t)team->nranks * sizeof(*maker->told))};
+    const bool good = maker != NULL && maker->self != MPI_COMM_NULL && maker->told != NULL;
     if (!tug_team_all_agree(team, good)) {
         if (maker != NULL)
             maker_end(maker);
@@ -401,16 +398,17 @@ static struct maker *maker_of(struct tug_team *team) {
  * is ours to say. */
 static bool make_hosts(const struct tug_creation *c, MPI_Comm self, MPI_Win *win) {
     void *unused;
-    struct tug_creation alone = *c;
-    alone.comm = self;
-    alone.base = NULL;
-    alone.baseptr = &unused;
-    alone.win = win;
+    struct tug_creation own = *c;
+    own.comm = self;
+    own.alone = true;
+    own.base = NULL;
+    own.baseptr = &unused;
+    own.win = win;
 #ifdef OPEN_MPI
     if (c->flavor != MPI_WIN_FLAVOR_SHARED)
         return tug_host.Win_allocate(1, 1, c->info, self, (void *)&unused, win) == MPI_SUCCESS;
 #endif
-    return c->host_call(&alone, is_allocation(c) ? 1 : 0) == MPI_SUCCESS;
+    return c->host_call(&own, is_allocation(c) ? 1 : 0) == MPI_SUCCESS;
 }
 
 /* Takes back what make_ours() has made. */
@@ -463,10 +461,9 @@ struct making {
     struct tug_team *team;
     struct maker *maker;
     struct tug_wait_group *wait_group;
-    struct tug_window *window;   /* this rank's; NULL: it cannot have one */
-    struct tug_remote *remote;   /* proposed for it */
-    const struct tug_word *told; /* what all have told, until they meet once more; NULL: nothing */
-    struct brought all;          /* what is true of all ranks */
+    struct tug_window *window; /* this rank's; NULL: it cannot have one */
+    struct tug_remote *remote; /* proposed for it */
+    struct brought all;        /* what is true of all ranks */
 };
 
 /* What this rank can do before it has heard of the others. */
@@ -485,8 +482,8 @@ static struct brought propose(struct making *m) {
     mine.direct =
         may_go_direct(c, m->team) && m->team->meeting != NULL && lends && wants_direct(c->info);
     mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(c->info, m->team) &&
-                   reaches(c->base, memory) && tug_remote_serves(m->team) &&
-                   (m->wait_group != NULL || m->team->nnodes == 1);
+                   c->size < (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS && reaches(c->base, memory) &&
+                   tug_remote_serves(m->team) && (m->wait_group != NULL || m->team->nnodes == 1);
     if (!mine.direct && !mine.packets)
         return mine;
     m->window = make_ours(c, m->team, m->maker->self);
@@ -515,25 +512,17 @@ static struct brought common_of(const struct tug_word *words, int nranks) {
     return all;
 }
 
-/* What all have told; NULL: the host could not carry it. */
-static const struct tug_word *tell(const struct making *m, const struct brought *brought) {
-    struct tug_word mine = {0}, *room = m->maker->room;
-    memcpy(&mine, brought, sizeof(*brought));
-    if (room == NULL)
-        return tug_team_meet(m->team, &mine, sizeof(*brought), tug_engine_poll_host);
-    return tug_team_gather(m->team, &mine, room) == MPI_SUCCESS ? room : NULL;
-}
-
 /* The ranks tell each other what they can do. The last that a creation waits for if all have
  * proposed, see agree(): then true, and it is done. The same answer on all ranks. */
 static bool consult(struct making *m) {
     tug_engine_keep_quiet();
     const struct brought mine = propose(m);
-    m->told = tell(m, &mine);
-    if (m->told != NULL)
-        m->all = common_of(m->told, m->team->nranks);
+    struct tug_word word = {0}, *told = m->maker->told;
+    memcpy(&word, &mine, sizeof(mine));
+    if (tug_team_gather(m->team, &word, told) == MPI_SUCCESS)
+        m->all = common_of(told, m->team->nranks);
     if (m->all.proposes) {
-        tug_remote_accept(m->remote, m->told, sizeof(*m->told));
+        tug_remote_accept(m->remote, told, sizeof(*told));
         enter_remote(m->window, m->remote, m->wait_group, memory_of(m->c), m->c);
     } else if (m->remote != NULL) {
         tug_remote_withdraw(m->remote);
@@ -549,7 +538,7 @@ static bool go_direct(const struct making *m) {
                       !info_says(m->c->info, "alloc_shared_noncontig", "true"),
         .pages = m->all.pages};
     struct tug_direct *direct =
-        tug_direct_create(m->team, layout, m->told, sizeof(*m->told), m->c->base);
+        tug_direct_create(m->team, layout, m->maker->told, sizeof(*m->maker->told), m->c->base);
     if (direct == NULL)
         return false;
     enter_direct(m->window, direct, m->team,

@@ -14,6 +14,7 @@
 #define TUG_RMA_CREATE_H
 
 #include <mpi.h>
+#include <stdbool.h>
 
 /* A call that makes a window. */
 struct tug_creation {
@@ -25,6 +26,7 @@ struct tug_creation {
     MPI_Aint disp_unit;
     MPI_Info info;
     MPI_Comm comm;
+    bool alone;    /* the communicator has one rank, which waits for nobody */
     void *baseptr; /* allocated ones */
     MPI_Win *win;
 };

@@ -428,17 +428,5 @@ static int flush_all(struct tug_window *window, bool local) {
     return MPI_SUCCESS;
 }
 
-const struct tug_lane tug_direct_lane = {.name = "direct",
-                                         .fence = tug_node_fence,
-                                         .start = tug_node_start,
-                                         .complete = tug_node_complete,
-                                         .post = tug_node_post,
-                                         .wait = tug_node_wait,
-                                         .test = tug_node_test,
-                                         .lock = tug_node_lock,
-                                         .lock_all = tug_node_lock_all,
-                                         .unlock = tug_node_unlock,
-                                         .unlock_all = tug_node_unlock_all,
-                                         .flush = flush,
-                                         .flush_all = flush_all,
-                                         .release = release};
+const struct tug_lane tug_direct_lane = {
+    .name = "direct", TUG_NODE_LANE, .flush = flush, .flush_all = flush_all, .release = release};

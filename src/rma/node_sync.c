@@ -31,10 +31,14 @@ void tug_node_sync_end(const struct tug_node_sync *sync) {
         memset(sync->all, 0, sizeof(*sync->all));
 }
 
-int tug_node_fence(struct tug_window *window) {
-    struct tug_node_sync *sync = window->sync;
+void tug_node_meet(const struct tug_node_sync *sync) {
     tug_barrier_wait(sync->fence, (uint32_t)sync->nranks, tug_engine_poll_host);
-    return MPI_SUCCESS;
+}
+
+int tug_node_fence(struct tug_window *window) {
+    const int error = window->lane->flush_all(window, false);
+    tug_node_meet(window->sync);
+    return error;
 }
 
 /* ---- post, start, complete, wait ---- */
@@ -72,14 +76,23 @@ int tug_node_start(struct tug_window *window, const int *ranks, int n) {
     return MPI_SUCCESS;
 }
 
+void tug_node_end_access(const struct tug_node_sync *sync, int rank) {
+    struct tug_control *control = &sync->controls[rank];
+    atomic_fetch_add(&control->completes, 1); /* seq_cst: as in tug_node_post() */
+    (void)tug_bell_ring(&control->bell, true);
+}
+
 int tug_node_complete(struct tug_window *window, const int *ranks, int n) {
+    int error = MPI_SUCCESS;
     for (int i = 0; i < n; i++)
         if (ranks[i] >= 0) {
-            struct tug_control *control = &window->sync->controls[ranks[i]];
-            atomic_fetch_add(&control->completes, 1); /* seq_cst: as in tug_node_post() */
-            (void)tug_bell_ring(&control->bell, true);
+            const int flushed = window->lane->flush(window, ranks[i], false);
+            error = error != MPI_SUCCESS ? error : flushed;
         }
-    return MPI_SUCCESS;
+    for (int i = 0; i < n; i++)
+        if (ranks[i] >= 0)
+            tug_node_end_access(window->sync, ranks[i]);
+    return error;
 }
 
 struct exposure {
@@ -89,7 +102,7 @@ struct exposure {
 
 static bool is_over(void *argument) {
     const struct exposure *exposure = argument;
-    /* acquire: pairs with tug_node_complete() */
+    /* acquire: pairs with tug_node_end_access() */
     return atomic_load(exposure->completes) == exposure->awaited;
 }
 
@@ -152,13 +165,19 @@ int tug_node_lock(struct tug_window *window, int rank, bool exclusive) {
     return MPI_SUCCESS;
 }
 
-int tug_node_unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
-    struct tug_rwlock *lock = &window->sync->controls[rank].lock;
-    if (taken && exclusive)
+static void unlock(const struct tug_node_sync *sync, int rank, bool exclusive) {
+    struct tug_rwlock *lock = &sync->controls[rank].lock;
+    if (exclusive)
         tug_rwlock_unlock_exclusive(lock);
-    else if (taken)
+    else
         tug_rwlock_unlock_shared(lock);
-    return MPI_SUCCESS;
+}
+
+int tug_node_unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
+    const int error = window->lane->flush(window, rank, false);
+    if (taken)
+        unlock(window->sync, rank, exclusive);
+    return error;
 }
 
 int tug_node_lock_all(struct tug_window *window) {
@@ -174,9 +193,10 @@ int tug_node_lock_all(struct tug_window *window) {
 
 int tug_node_unlock_all(struct tug_window *window, bool taken) {
     struct tug_node_sync *sync = window->sync;
+    const int error = window->lane->flush_all(window, false);
     if (taken && sync->at_once)
         tug_all_lock_leave(sync->all);
     for (int r = 0; taken && !sync->at_once && r < sync->nranks; r++)
-        (void)tug_node_unlock(window, r, false, true);
-    return MPI_SUCCESS;
+        unlock(sync, r, false);
+    return error;
 }

@@ -68,22 +68,33 @@ void tug_node_sync_begin(struct tug_node_sync *sync, void *memory, int nranks, i
 /* No rank uses it any more: the last fence is over. Local. */
 void tug_node_sync_end(const struct tug_node_sync *sync);
 
-/* What a lane does in synchronisation calls (epoch.h) on a window that has such memory, once this
- * rank's operations are complete. */
+/* All ranks have come. */
+void tug_node_meet(const struct tug_node_sync *sync);
+
+/* This rank has ended an access epoch to that one. */
+void tug_node_end_access(const struct tug_node_sync *sync, int rank);
+
+/* So many ranks have ended their epochs to this one; that is waited for; and noted. */
+bool tug_node_have_completed(const struct tug_node_sync *sync, uint32_t n);
+void tug_node_await_completes(const struct tug_node_sync *sync, uint32_t n);
+void tug_node_end_exposure(struct tug_node_sync *sync, uint32_t n);
+
+/* What a lane does in synchronisation calls (epoch.h) where all ranks share a node: its operations
+ * are flushed, and nothing is told but by that memory. */
 int tug_node_fence(struct tug_window *window);
 int tug_node_start(struct tug_window *window, const int *ranks, int n);
 int tug_node_complete(struct tug_window *window, const int *ranks, int n);
 int tug_node_post(struct tug_window *window, const int *ranks, int n);
 int tug_node_wait(struct tug_window *window, const int *ranks, int n);
 int tug_node_test(struct tug_window *window, const int *ranks, int n, int *flag);
-/* The parts of tug_node_wait(): so many ranks have ended their epochs to this one; that is waited
- * for; and noted. */
-bool tug_node_have_completed(const struct tug_node_sync *sync, uint32_t n);
-void tug_node_await_completes(const struct tug_node_sync *sync, uint32_t n);
-void tug_node_end_exposure(struct tug_node_sync *sync, uint32_t n);
 int tug_node_lock(struct tug_window *window, int rank, bool exclusive);
 int tug_node_unlock(struct tug_window *window, int rank, bool exclusive, bool taken);
 int tug_node_lock_all(struct tug_window *window);
 int tug_node_unlock_all(struct tug_window *window, bool taken);
+
+#define TUG_NODE_LANE                                                                              \
+    .fence = tug_node_fence, .start = tug_node_start, .complete = tug_node_complete,               \
+    .post = tug_node_post, .wait = tug_node_wait, .test = tug_node_test, .lock = tug_node_lock,    \
+    .lock_all = tug_node_lock_all, .unlock = tug_node_unlock, .unlock_all = tug_node_unlock_all
 
 #endif

@@ -123,11 +123,6 @@ static struct tug_domain *domain_make(struct tug_team *team) {
     return domain;
 }
 
-/* The same answer on all ranks. */
-static bool has_domain(const struct tug_team *team) {
-    return team->parts[TUG_PART_WINDOWS].state != NULL;
-}
-
 /* Collective, the same answer everywhere: NULL if there is none. */
 static struct team_domain *domain_of(struct tug_team *team) {
     struct tug_team_part *part = &team->parts[TUG_PART_WINDOWS];
@@ -397,11 +392,6 @@ static void begin(struct tug_remote *remote) {
 struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint size,
                                      MPI_Aint disp_unit, enum tug_remote_memory memory) {
     tug_engine_keep_quiet();
-    if (team->nnodes == 1 || team->node_most > 1) /* without, by the host */
-        (void)tug_team_prepare_to_meet(team);
-    const bool willing = size < (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS;
-    if (!has_domain(team) && !tug_team_all_agree(team, willing))
-        return NULL; /* none is made for nothing */
     struct team_domain *of_team = domain_of(team);
     if (of_team == NULL)
         return NULL;
@@ -409,7 +399,7 @@ struct tug_remote *tug_remote_create(struct tug_team *team, void *base, MPI_Aint
     const bool allocates = is_allocated_together(team, domain, memory);
     struct tug_remote *remote = make(of_team);
     union part *all = malloc((size_t)team->nranks * sizeof(*all));
-    bool ready = willing && remote != NULL && all != NULL && remote->number < TUG_REMOTE_WINDOWS &&
+    bool ready = remote != NULL && all != NULL && remote->number < TUG_REMOTE_WINDOWS &&
                  is_worth_it(team, domain);
     if (allocates && !tug_team_all_agree(team, ready)) /* all ranks do, or none */
         return unmake(remote, all);
@@ -437,8 +427,7 @@ struct tug_remote *tug_remote_propose(struct tug_team *team, void *base, MPI_Ain
                                       struct tug_remote_part *mine) {
     const struct team_domain *of_team = team->parts[TUG_PART_WINDOWS].state;
     struct tug_chunk *block = NULL;
-    if (of_team == NULL || size >= (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS ||
-        is_allocated_together(team, of_team->domain, memory))
+    if (of_team == NULL || is_allocated_together(team, of_team->domain, memory))
         return NULL;
     struct tug_remote *remote = make(of_team);
     if (remote == NULL || remote->number >= TUG_REMOTE_WINDOWS ||

@@ -336,7 +336,7 @@ struct tug_remote_head {
                        elements (long messages: 0, the data say how many) */
 };
 
-#define TUG_REMOTE_OFFSET_BITS 48
+#define TUG_REMOTE_OFFSET_BITS 48 /* of a window's size, too */
 /* Bytes of elements in a message: two of them fill a packet. */
 #define TUG_REMOTE_PIECE 3936
 /* Bytes combined under a mutex at once: 25 us; of 32 KiB, 1 MiB takes x1.3 where an origin does it.

@@ -339,10 +339,10 @@ static int fence(struct tug_window *window) {
     int error = flush_every(remote, false);
     if (remote->block == NULL)
         return first_error(error, disseminate(remote));
-    (void)tug_node_fence(window);
+    tug_node_meet(&remote->sync);
     if (remote->team->node_rank == 0)
         error = first_error(error, disseminate(remote));
-    (void)tug_node_fence(window);
+    tug_node_meet(&remote->sync);
     return error;
 }
 
@@ -375,23 +375,17 @@ static int start(struct tug_window *window, const int *ranks, int n) {
     return error;
 }
 
-static int flush_listed(struct tug_remote *remote, const int *ranks, int n) {
-    int error = MPI_SUCCESS;
-    for (int i = 0; i < n; i++)
-        if (ranks[i] >= 0)
-            error = first_error(error, tug_remote_flush(remote, ranks[i], false));
-    return error;
-}
-
 static int tell_listed(struct tug_window *window, const int *ranks, int n, enum tug_notice notice) {
     struct tug_remote *remote = window->remote;
     int error = MPI_SUCCESS;
     for (int i = 0, near; i < n; i++)
-        if (ranks[i] >= 0 && is_near(remote, ranks[i], &near))
-            (void)(notice == TUG_NOTICE_POST ? tug_node_post : tug_node_complete)(window, &near, 1);
-        else if (ranks[i] >= 0)
+        if (ranks[i] >= 0 && !is_near(remote, ranks[i], &near))
             error = first_error(error,
                                 tug_remote_tell(remote, ranks[i], TUG_MESSAGE_NOTICE, notice, 0));
+        else if (ranks[i] >= 0 && notice == TUG_NOTICE_POST)
+            (void)tug_node_post(window, &near, 1);
+        else if (ranks[i] >= 0)
+            tug_node_end_access(&remote->sync, near);
     return error;
 }
 
@@ -655,33 +649,6 @@ static int flush_all(struct tug_window *window, bool local) {
     return error;
 }
 
-/* ---- the same where all ranks share a node: nothing is told, only operations are complete first
- * ---- */
-
-static int node_fence(struct tug_window *window) {
-    int error = flush_every(window->remote, false);
-    (void)tug_node_fence(window);
-    return error;
-}
-
-static int node_complete(struct tug_window *window, const int *ranks, int n) {
-    int error = flush_listed(window->remote, ranks, n);
-    (void)tug_node_complete(window, ranks, n);
-    return error;
-}
-
-static int node_unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
-    int error = tug_remote_flush(window->remote, rank, false);
-    (void)tug_node_unlock(window, rank, exclusive, taken);
-    return error;
-}
-
-static int node_unlock_all(struct tug_window *window, bool taken) {
-    int error = flush_every(window->remote, false);
-    (void)tug_node_unlock_all(window, taken);
-    return error;
-}
-
 const struct tug_lane tug_remote_lane = {.name = "packet",
                                          .fence = fence,
                                          .start = start,
@@ -698,16 +665,7 @@ const struct tug_lane tug_remote_lane = {.name = "packet",
                                          .release = tug_remote_release};
 
 const struct tug_lane tug_remote_node_lane = {.name = "packet",
-                                              .fence = node_fence,
-                                              .start = tug_node_start,
-                                              .complete = node_complete,
-                                              .post = tug_node_post,
-                                              .wait = tug_node_wait,
-                                              .test = tug_node_test,
-                                              .lock = tug_node_lock,
-                                              .lock_all = tug_node_lock_all,
-                                              .unlock = node_unlock,
-                                              .unlock_all = node_unlock_all,
+                                              TUG_NODE_LANE,
                                               .flush = flush,
                                               .flush_all = flush_all,
                                               .release = tug_remote_release};
