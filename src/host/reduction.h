@@ -43,7 +43,8 @@ struct tug_update {
 };
 
 /* Does it: true if elements may have changed. Who calls sees to atomicity. */
-static inline bool tug_update_apply(void *memory, const struct tug_update *u) {
+static inline __attribute__((always_inline)) bool tug_update_apply(void *memory,
+                                                                   const struct tug_update *u) {
     const bool changes =
         u->origin != NULL && (u->compare == NULL || memcmp(memory, u->compare, u->extent) == 0);
     if (u->result != NULL)

@@ -36,9 +36,37 @@ static inline void tug_guard_unlock(struct tug_mutex *mutex) {
         tug_mutex_unlock(mutex);
 }
 
+/* Does an update of elements that begin under one mutex. */
+static inline __attribute__((always_inline)) void
+tug_guard_apply_part(const struct tug_guard *guard, size_t offset, unsigned char *memory,
+                     const struct tug_update *part) {
+    struct tug_mutex *mutex = NULL;
+    if (guard->mutexes != NULL)
+        mutex = &guard->mutexes[offset / guard->bytes % guard->n];
+    tug_guard_lock(mutex);
+    (void)tug_update_apply(memory, part);
+    tug_guard_unlock(mutex);
+}
+
 /* Does an update of what begins at an offset of the guarded memory, and is at `memory` here: the
- * elements of one mutex after those of another. */
-void tug_guard_apply(const struct tug_guard *guard, size_t offset, unsigned char *memory,
-                     const struct tug_update *update);
+ * elements of one mutex after those of another. Inline, for who knows the guard knows more. */
+static inline __attribute__((always_inline)) void tug_guard_apply(const struct tug_guard *guard,
+                                                                  size_t offset,
+                                                                  unsigned char *memory,
+                                                                  const struct tug_update *update) {
+    const size_t extent = update->extent;
+    if (__builtin_expect(update->n == 1, 1)) {
+        tug_guard_apply_part(guard, offset, memory, update);
+        return;
+    }
+    for (size_t done = 0, now; done < update->n; done += now) {
+        const size_t at = offset + done * extent, left = update->n - done;
+        const size_t room = guard->bytes - at % guard->bytes;
+        /* as many as begin in this stretch */
+        now = left * extent <= room ? left : (room + extent - 1) / extent;
+        const struct tug_update part = tug_update_part(update, done, now);
+        tug_guard_apply_part(guard, at, memory + done * extent, &part);
+    }
+}
 
 #endif

@@ -243,8 +243,8 @@ static struct tug_guard guard_of(const struct tug_direct_target *target) {
 }
 
 /* Does an update of elements that lie together at the target. */
-static inline void update_at(const struct tug_direct_target *target, void *at,
-                             const struct tug_update *update) {
+static inline __attribute__((always_inline)) void
+update_at(const struct tug_direct_target *target, void *at, const struct tug_update *update) {
     const struct tug_guard guard = guard_of(target);
     tug_guard_apply(&guard, (size_t)((unsigned char *)at - target->base), at, update);
 }

@@ -35,8 +35,17 @@ void tug_node_meet(const struct tug_node_sync *sync) {
     tug_barrier_wait(sync->fence, (uint32_t)sync->nranks, tug_engine_poll_host);
 }
 
+/* In the direct lane operations are complete. */
+static int flush(struct tug_window *window, int rank) {
+    return window->direct != NULL ? MPI_SUCCESS : window->lane->flush(window, rank, false);
+}
+
+static int flush_all(struct tug_window *window) {
+    return window->direct != NULL ? MPI_SUCCESS : window->lane->flush_all(window, false);
+}
+
 int tug_node_fence(struct tug_window *window) {
-    const int error = window->lane->flush_all(window, false);
+    const int error = flush_all(window);
     tug_node_meet(window->sync);
     return error;
 }
@@ -86,7 +95,7 @@ int tug_node_complete(struct tug_window *window, const int *ranks, int n) {
     int error = MPI_SUCCESS;
     for (int i = 0; i < n; i++)
         if (ranks[i] >= 0) {
-            const int flushed = window->lane->flush(window, ranks[i], false);
+            const int flushed = flush(window, ranks[i]);
             error = error != MPI_SUCCESS ? error : flushed;
         }
     for (int i = 0; i < n; i++)
@@ -174,7 +183,7 @@ static void unlock(const struct tug_node_sync *sync, int rank, bool exclusive) {
 }
 
 int tug_node_unlock(struct tug_window *window, int rank, bool exclusive, bool taken) {
-    const int error = window->lane->flush(window, rank, false);
+    const int error = flush(window, rank);
     if (taken)
         unlock(window->sync, rank, exclusive);
     return error;
@@ -193,7 +202,7 @@ int tug_node_lock_all(struct tug_window *window) {
 
 int tug_node_unlock_all(struct tug_window *window, bool taken) {
     struct tug_node_sync *sync = window->sync;
-    const int error = window->lane->flush_all(window, false);
+    const int error = flush_all(window);
     if (taken && sync->at_once)
         tug_all_lock_leave(sync->all);
     for (int r = 0; taken && !sync->at_once && r < sync->nranks; r++)

@@ -362,7 +362,7 @@ static inline int accumulate_one(const struct tug_rma *o) {
 }
 
 int tug_remote_accumulate(const struct tug_rma *o) {
-    if (tug_is_owed(o) && tug_owed_accumulate(o, false))
+    if (tug_owed_joins(o, TUG_OWED_ACCUMULATE, false))
         return MPI_SUCCESS;
     if (__builtin_expect(is_simple(o) && o->op != MPI_NO_OP, 1))
         return accumulate_one(o);
@@ -370,7 +370,7 @@ int tug_remote_accumulate(const struct tug_rma *o) {
 }
 
 int tug_remote_get_accumulate(const struct tug_rma *o) {
-    if (tug_is_owed(o) && tug_owed_accumulate(o, true))
+    if (tug_owed_joins(o, TUG_OWED_FETCH, false))
         return MPI_SUCCESS;
     return tug_operand_accumulate(o, true, accumulate);
 }
@@ -402,7 +402,7 @@ static int fetch_one(const struct tug_rma *o, tug_reduction reduce, const void *
 }
 
 int tug_remote_fetch_and_op(const struct tug_rma *o) {
-    if (tug_is_owed(o) && tug_owed_fetch_and_op(o))
+    if (tug_owed_joins(o, TUG_OWED_FETCH, true))
         return MPI_SUCCESS;
     tug_reduction reduce = tug_reduction_find(o->op, o->origin_type);
     if (reduce == NULL)
@@ -420,7 +420,7 @@ int tug_remote_fetch_and_op(const struct tug_rma *o) {
 
 int tug_remote_compare_and_swap(const struct tug_rma *o) {
     struct tug_rma swap = *o;
-    if (tug_is_owed(o) && tug_owed_compare_and_swap(o))
+    if (tug_owed_joins(o, TUG_OWED_COMPARE, true))
         return MPI_SUCCESS;
     if (!tug_reduction_compares(o->origin_type) || !tug_type_is_basic(o->origin_type))
         return TUG_RMA_REFUSED;

@@ -227,34 +227,32 @@ void tug_owed_forget(struct tug_remote_state *state) {
 /* One of them. */
 struct record {
     enum tug_owed_record what;
-    MPI_Op op;               /* put and get: any */
-    MPI_Datatype type;       /* likewise */
-    size_t n;                /* elements; put and get: bytes */
-    size_t reach;            /* bytes at the target */
-    const void *operands[2]; /* of `given` bytes each; NULL: none */
-    size_t given;
-    void *result; /* NULL: nothing is fetched */
-    size_t fetched;
+    MPI_Op op; /* put and get: any */
+    MPI_Datatype type;
+    size_t n, bytes;         /* elements, and their bytes at the target */
+    const void *operands[2]; /* of as many bytes each; NULL: none */
+    void *result;            /* of as many; NULL: nothing is fetched */
 };
 
 /* False: no room. */
 static bool add(struct tug_owed_operations *operations, const struct record *record,
                 const struct tug_remote_head *head) {
     const size_t whole = sizeof(*head) + tug_owed_padded(head->window);
+    const size_t fetched = record->result != NULL ? record->bytes : 0;
     unsigned char *at = operations->payload.bytes + operations->bytes;
     if (whole > sizeof(operations->payload) - operations->bytes ||
-        tug_owed_padded(record->fetched) > sizeof(operations->answer) - operations->answer_bytes)
+        tug_owed_padded(fetched) > sizeof(operations->answer) - operations->answer_bytes)
         return false;
     memcpy(at, head, sizeof(*head));
     at += sizeof(*head);
     memset(at + head->window / 8 * 8, 0, tug_owed_padded(head->window) - head->window / 8 * 8);
     for (int i = 0; i < 2 && record->operands[i] != NULL; i++)
-        memcpy(at + (size_t)i * record->given, record->operands[i], record->given);
+        memcpy(at + (size_t)i * record->bytes, record->operands[i], record->bytes);
     operations->bytes += whole;
     if (record->result != NULL) {
         operations->fetched[operations->nfetched].to = record->result;
-        operations->fetched[operations->nfetched++].bytes = record->fetched;
-        operations->answer_bytes += tug_owed_padded(record->fetched);
+        operations->fetched[operations->nfetched++].bytes = fetched;
+        operations->answer_bytes += tug_owed_padded(fetched);
     }
     return true;
 }
@@ -290,14 +288,14 @@ static bool locate(const struct tug_rma *o, size_t bytes, MPI_Aint *offset) {
 
 static bool owe(const struct tug_rma *o, const struct record *record) {
     const size_t operands =
-        ((record->operands[0] != NULL) + (record->operands[1] != NULL)) * record->given;
+        ((record->operands[0] != NULL) + (record->operands[1] != NULL)) * record->bytes;
     MPI_Aint offset;
     if (tug_operand_check_target(o) != MPI_SUCCESS || tug_has_devices())
         return false;
     struct tug_remote *remote = o->window->remote;
     struct tug_remote_state *state = tug_remote_state_of(remote, o->target);
     if (state == NULL || operands > TUG_AM_MAX_PAYLOAD ||
-        (atomic_load(&state->contact) & TUG_CONTACT_SETTLED) || !locate(o, record->reach, &offset))
+        (atomic_load(&state->contact) & TUG_CONTACT_SETTLED) || !locate(o, record->bytes, &offset))
         return false;
     struct tug_remote_head head = {.window = (uint16_t)operands,
                                    .what = (uint8_t)record->what,
@@ -309,74 +307,32 @@ static bool owe(const struct tug_rma *o, const struct record *record) {
     return add_to(state, record, &head);
 }
 
-/* The bytes of its elements, if all sides are as many of one basic type; 0: they are not, or they
- * are none, or too many. */
-static size_t plain_bytes(const struct tug_rma *o, const void *here) {
-    if (!tug_ways_is_plain(o, here) || o->target_count < 1 || o->target_count > TUG_REMOTE_PIECE)
-        return 0;
-    const size_t bytes = (size_t)o->target_count * tug_type_basic_size(o->target_type);
-    return bytes <= TUG_REMOTE_PIECE ? bytes : 0;
-}
-
-bool tug_owed_put(const struct tug_rma *o) {
-    const size_t bytes = plain_bytes(o, o->origin);
-    return bytes > 0 && owe(o, &(struct record){.what = TUG_OWED_PUT,
-                                                .n = bytes,
-                                                .reach = bytes,
-                                                .operands = {o->origin},
-                                                .given = bytes});
-}
-
-bool tug_owed_get(const struct tug_rma *o) {
-    const size_t bytes = plain_bytes(o, o->result);
-    return bytes > 0 && owe(o, &(struct record){.what = TUG_OWED_GET,
-                                                .n = bytes,
-                                                .reach = bytes,
-                                                .result = o->result,
-                                                .fetched = bytes});
-}
-
-bool tug_owed_accumulate(const struct tug_rma *o, bool fetches) {
-    const bool reads = o->op != MPI_NO_OP;
-    struct tug_rma all = *o;
-    if (!reads) { /* the origin's are not looked at */
-        all.origin_count = o->target_count;
-        all.origin_type = o->target_type;
+bool tug_owed_operation(const struct tug_rma *given, enum tug_owed_record what, bool single) {
+    const bool moves = what <= TUG_OWED_GET, compares = what == TUG_OWED_COMPARE;
+    const bool reads = what == TUG_OWED_PUT || compares || (!moves && given->op != MPI_NO_OP);
+    const bool fetches = what != TUG_OWED_PUT && what != TUG_OWED_ACCUMULATE;
+    struct tug_rma o = single ? tug_operand_as_vector(given) : *given;
+    if (!moves && !reads) { /* the origin's are not looked at */
+        o.origin_count = o.target_count;
+        o.origin_type = o.target_type;
     }
-    const size_t bytes = plain_bytes(&all, reads ? o->origin : o->result);
-    if (bytes == 0 || (!fetches && !reads) ||
-        (fetches && (o->result == NULL || o->result_count != o->target_count ||
-                     o->result_type != o->target_type)) ||
-        tug_reduction_find(o->op, o->target_type) == NULL)
+    if (!tug_ways_is_plain(&o, reads ? o.origin : o.result) || o.target_count < 1 ||
+        o.target_count > TUG_REMOTE_PIECE || (!fetches && !reads) ||
+        (fetches && o.result == NULL) || (compares && o.compare == NULL))
         return false;
-    return owe(o, &(struct record){.what = fetches ? TUG_OWED_FETCH : TUG_OWED_ACCUMULATE,
-                                   .op = o->op,
-                                   .type = o->target_type,
-                                   .n = (size_t)o->target_count,
-                                   .reach = bytes,
-                                   .operands = {reads ? o->origin : NULL},
-                                   .given = bytes,
-                                   .result = fetches ? o->result : NULL,
-                                   .fetched = fetches ? bytes : 0});
-}
-
-bool tug_owed_fetch_and_op(const struct tug_rma *o) {
-    const struct tug_rma as_vector = tug_operand_as_vector(o);
-    return tug_owed_accumulate(&as_vector, true);
-}
-
-bool tug_owed_compare_and_swap(const struct tug_rma *o) {
-    const struct tug_rma as_vector = tug_operand_as_vector(o);
-    const size_t bytes = plain_bytes(&as_vector, o->origin);
-    if (bytes == 0 || !tug_operand_has_buffers(o, true) || !tug_reduction_compares(o->origin_type))
+    if (fetches && !moves && (o.result_count != o.target_count || o.result_type != o.target_type))
         return false;
-    return owe(o, &(struct record){.what = TUG_OWED_COMPARE,
-                                   .op = MPI_REPLACE,
-                                   .type = o->origin_type,
-                                   .n = 1,
-                                   .reach = bytes,
-                                   .operands = {o->origin, o->compare},
-                                   .given = bytes,
-                                   .result = o->result,
-                                   .fetched = bytes});
+    if (compares ? !tug_reduction_compares(o.target_type)
+                 : !moves && tug_reduction_find(o.op, o.target_type) == NULL)
+        return false;
+    const size_t n = (size_t)o.target_count, bytes = n * tug_type_basic_size(o.target_type);
+    return bytes <= TUG_REMOTE_PIECE &&
+           owe(&o,
+               &(struct record){.what = what,
+                                .op = compares ? MPI_REPLACE : o.op,
+                                .type = o.target_type,
+                                .n = moves ? bytes : n,
+                                .bytes = bytes,
+                                .operands = {reads ? o.origin : NULL, compares ? o.compare : NULL},
+                                .result = fetches ? o.result : NULL});
 }

@@ -96,11 +96,14 @@ static inline __attribute__((always_inline)) bool tug_is_owed(const struct tug_r
         0);
 }
 
-/* The operation waits. False: nothing happened, it goes the ordinary way, which takes the lock. */
-bool tug_owed_put(const struct tug_rma *o);
-bool tug_owed_get(const struct tug_rma *o);
-bool tug_owed_accumulate(const struct tug_rma *o, bool fetches);
-bool tug_owed_fetch_and_op(const struct tug_rma *o);
-bool tug_owed_compare_and_swap(const struct tug_rma *o);
+/* The operation waits. single: MPI_Fetch_and_op or MPI_Compare_and_swap. False: nothing happened,
+ * it goes the ordinary way, which takes the lock. */
+bool tug_owed_operation(const struct tug_rma *o, enum tug_owed_record what, bool single);
+
+/* The same, if a lock is owed. */
+static inline __attribute__((always_inline)) bool
+tug_owed_joins(const struct tug_rma *o, enum tug_owed_record what, bool single) {
+    return tug_is_owed(o) && tug_owed_operation(o, what, single);
+}
 
 #endif

@@ -159,7 +159,7 @@ static inline int transfer(const struct tug_rma *o, const void *here, bool into_
 
 int tug_remote_put(const struct tug_rma *o) {
     struct tug_ways ways;
-    if (tug_is_owed(o) && tug_owed_put(o))
+    if (tug_owed_joins(o, TUG_OWED_PUT, false))
         return MPI_SUCCESS;
     if (!tug_ways_is_plain(o, o->origin) || o->origin_count < 1 ||
         o->origin_count > TUG_COPIED_MOST)
@@ -173,7 +173,7 @@ int tug_remote_put(const struct tug_rma *o) {
 }
 
 int tug_remote_get(const struct tug_rma *o) {
-    if (tug_is_owed(o) && tug_owed_get(o))
+    if (tug_owed_joins(o, TUG_OWED_GET, false))
         return MPI_SUCCESS;
     return transfer(o, o->result, false);
 }
