@@ -12,6 +12,8 @@
  * obliges the program to leave it alone for just as long. Datatypes live until their commands are
  * issued because MPI_Type_free drains first.
  */
+#include <limits.h>
+
 #include "base/stats.h"
 #include "engine/engine.h"
 #include "engine/host_progress.h"
@@ -102,6 +104,16 @@ static inline bool is_over(const struct tug_rma *o) {
     return o->window->direct != NULL || o->target == MPI_PROC_NULL;
 }
 
+/* Open MPI does operations outside of epochs: on a rank that is none, nothing. */
+static inline int host_rank(const struct tug_window *window, int target_rank) {
+    const int rank = tug_window_host_rank(window, target_rank);
+#ifdef OPEN_MPI
+    return rank == 0 ? INT_MAX : rank;
+#else
+    return rank;
+#endif
+}
+
 /* An operation in a lane of ours. What it refuses, the host gets to see on its own window, whose
  * answer is an error. */
 #define DO_IN_LANE(Name, FAMILY, arguments, its_request, wants_request, operation_of_lane)         \
@@ -111,7 +123,7 @@ static inline bool is_over(const struct tug_rma *o) {
     SAVE_##FAMILY(ours);                                                                           \
     int done = (wants_request) && ours->request == NULL ? MPI_ERR_ARG : operation_of_lane;         \
     if (TUG_UNLIKELY(done == TUG_RMA_REFUSED)) {                                                   \
-        target_rank = tug_window_host_rank(window, target_rank);                                   \
+        target_rank = host_rank(window, target_rank);                                              \
         done = tug_host.Name arguments;                                                            \
     } else if (done == MPI_SUCCESS && ours->request != NULL && is_over(ours)) {                    \
         done = tug_rma_complete_request(ours);                                                     \
