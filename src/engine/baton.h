@@ -24,24 +24,21 @@ static inline bool tug_baton_take(struct tug_ring *ring) {
 }
 
 /* Puts the baton down if every command has been executed. False: there is work, the caller still
- * holds it. On true, *wake_waiters tells whether threads are parked on the waiters' bell. Holder
- * only. */
-static inline bool tug_baton_leave(struct tug_ring *ring, bool *wake_waiters) {
+ * holds it. On true, the caller looks at the waits. Holder only. */
+static inline bool tug_baton_leave(struct tug_ring *ring) {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     uint64_t state = atomic_load_explicit(&ring->state, memory_order_relaxed);
     while (state >> TUG_TAIL_SHIFT == head) {
-        /* release: pairs with the acquire of the next taker; seq_cst: waiters look after setting
-         * WAIT */
-        if (atomic_compare_exchange_weak(&ring->state, &state, head << TUG_TAIL_SHIFT)) {
-            *wake_waiters = state & TUG_BATON_WAIT;
+        /* release: pairs with the acquire of the next taker; seq_cst, before the caller's look:
+         * pairs with tug_baton_rouse() */
+        if (atomic_compare_exchange_weak(&ring->state, &state, head << TUG_TAIL_SHIFT))
             return true;
-        }
     }
     return false;
 }
 
 /* Puts the baton down with work left, for the first to take it. The caller then rings the offload
- * thread and the waiters. Holder only. */
+ * thread and looks at the waits. Holder only. */
 static inline void tug_baton_offer(struct tug_ring *ring) {
     atomic_fetch_or(&ring->state, TUG_BATON_OFFER);
 }
@@ -64,31 +61,25 @@ static inline void tug_baton_awake(struct tug_ring *ring) {
         atomic_fetch_and(&ring->state, ~TUG_BATON_SLEEP);
 }
 
-/* Sets WAIT for a thread that is about to park on the waiters' bell. False when the baton is free
- * or offered: the caller takes it instead. *owes_ring: the holder sleeps and must be rung. Any
- * thread. */
-static inline bool tug_baton_await(struct tug_ring *ring, bool *owes_ring) {
-    uint64_t state = atomic_load_explicit(&ring->state, memory_order_relaxed);
-    uint64_t next;
+/* Does a thread drive? seq_cst. Any thread. */
+static inline bool tug_baton_is_held(struct tug_ring *ring) {
+    return (atomic_load(&ring->state) & (TUG_BATON_HELD | TUG_BATON_OFFER)) == TUG_BATON_HELD;
+}
+
+/* A thread that is about to park, and stands in the list of waits, has the holder come round once
+ * more if that sleeps. False: the baton is free or offered, the caller takes it instead.
+ * *owes_ring: the holder sleeps, and the caller rings its bell. Any thread. */
+static inline bool tug_baton_rouse(struct tug_ring *ring, bool *owes_ring) {
+    uint64_t state = atomic_load(&ring->state); /* seq_cst, after the push of the wait */
+    *owes_ring = false;
     do {
         if (!(state & TUG_BATON_HELD) || (state & TUG_BATON_OFFER))
             return false;
-        next = (state | TUG_BATON_WAIT) & ~TUG_BATON_SLEEP;
-    } while (!atomic_compare_exchange_weak(&ring->state, &state, next));
-    *owes_ring = state & TUG_BATON_SLEEP;
+        if (!(state & TUG_BATON_SLEEP))
+            return true;
+    } while (!atomic_compare_exchange_weak(&ring->state, &state, state & ~TUG_BATON_SLEEP));
+    *owes_ring = true;
     return true;
-}
-
-/* True when threads are parked, of which the caller has to call one. Clears WAIT. Holder only. */
-static inline bool tug_baton_clear_wait(struct tug_ring *ring) {
-    if (!(atomic_load(&ring->state) & TUG_BATON_WAIT))
-        return false;
-    atomic_fetch_and(&ring->state, ~TUG_BATON_WAIT);
-    return true;
-}
-
-static inline bool tug_baton_awaited(struct tug_ring *ring) {
-    return atomic_load_explicit(&ring->state, memory_order_relaxed) & TUG_BATON_WAIT;
 }
 
 #endif

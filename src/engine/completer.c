@@ -57,19 +57,22 @@ bool tug_completer_run(struct tug_engine *engine) {
         tug_completer_count(engine);
         job->completed(job);
     }
-    tug_suspend_stir(moved);
     return moved;
 }
 
-/* Something has moved: wakes threads whose condition has come true. At once; but if more threads
- * wait than there are cores and they may drive, as soon as there is nothing else to do. */
-static void tell(struct tug_engine *engine, bool moved) {
-    bool oversubscribed = engine->may_drive && tug_engine_oversubscribed(engine);
-    engine->untold |= moved;
-    if (!engine->untold || (oversubscribed && moved && ++engine->rounds < TUG_PUT_OFF_ROUNDS))
-        return;
+void tug_engine_tell(struct tug_engine *engine) {
     engine->rounds = 0;
-    engine->untold = !tug_waiters_wake(&engine->waiters, oversubscribed);
+    engine->untold = tug_waiters_any(&engine->waiters) &&
+                     !tug_waiters_look(&engine->waiters, tug_engine_how(engine));
+}
+
+/* Something has moved: wakes threads whose condition has come true. At once; but if they are woken
+ * singly, as soon as there is nothing else to do. */
+static void tell_of(struct tug_engine *engine, bool moved) {
+    engine->untold |= moved;
+    if (engine->untold && (!moved || tug_engine_how(engine) == TUG_LOOK_ALL ||
+                           ++engine->rounds >= TUG_PUT_OFF_ROUNDS))
+        tug_engine_tell(engine);
 }
 
 static _Thread_local bool driving;
@@ -87,7 +90,7 @@ bool tug_driver_round(struct tug_engine *engine) {
     if (__builtin_expect(tug_trace_on && moved, 0))
         atomic_store_explicit(&engine->moved_by_offload, tug_engine_is_own_thread(),
                               memory_order_relaxed);
-    tell(engine, moved);
+    tell_of(engine, moved);
     driving = false;
     return moved;
 }
@@ -135,7 +138,7 @@ bool tug_driver_sleep(struct tug_engine *engine, bool (*done)(void *), void *arg
     if (tug_driver_round(engine))
         return true;
     if (engine->untold)
-        engine->untold = !tug_waiters_wake(&engine->waiters, false);
+        engine->untold = !tug_waiters_look(&engine->waiters, TUG_LOOK_ALL);
     if (done(argument))
         return false;
     if (!tug_baton_sleep(&engine->ring)) {

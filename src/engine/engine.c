@@ -2,6 +2,7 @@
 #include "engine/engine.h"
 
 #include <sched.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/cores.h"
@@ -52,6 +53,7 @@ int tug_engine_start(const struct tug_engine_config *config) {
     tug_lease_set(&engine->news, 0);
     tug_lease_set(&engine->host, 0);
     engine->has_thread = false;
+    memset((void *)&engine->waiters, 0, sizeof(engine->waiters)); /* in the child of a fork */
     tug_lookout_open(&engine->driver.lookout);
     tug_lookout_open(&engine->offload.lookout);
     if (tug_settings.progress != TUG_PROGRESS_CALLER) {
@@ -125,21 +127,18 @@ void tug_engine_commit(const struct tug_ticket *ticket) {
 }
 
 void tug_engine_left(struct tug_engine *engine) {
-    if (atomic_load(&engine->asked) && atomic_exchange(&engine->asked, false))
+    if (__builtin_expect(atomic_load(&engine->asked), 0) && atomic_exchange(&engine->asked, false))
         tug_engine_ring_offload(engine);
-    if (engine->may_drive)
-        tug_waiters_call(&engine->waiters, tug_engine_oversubscribed(engine));
-    else
-        (void)tug_waiters_wake(&engine->waiters, false);
+    if (tug_waiters_any(&engine->waiters))
+        (void)tug_waiters_look(&engine->waiters,
+                               tug_engine_how(engine) | (engine->may_drive ? TUG_LOOK_HEIR : 0));
 }
 
 void tug_engine_offer(struct tug_engine *engine) {
-    bool awaited = tug_baton_clear_wait(&engine->ring);
     tug_engine_unmute(engine);
     tug_baton_offer(&engine->ring);
     tug_engine_ring_offload(engine);
-    if (awaited)
-        tug_engine_left(engine);
+    tug_engine_left(engine);
 }
 
 void tug_engine_look(bool more_comes) {
@@ -178,18 +177,17 @@ bool tug_engine_is_told(struct tug_engine *engine) {
     return told;
 }
 
-void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters, bool told) {
-    if (wake_waiters)
-        tug_engine_left(engine);
+void tug_engine_after_look(struct tug_engine *engine, bool told) {
+    tug_engine_left(engine);
     /* seq_cst, after outstanding was stored: pairs with the offload thread's look before deep sleep
      */
     if (!told && atomic_load(&engine->outstanding) > 0 && tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
         tug_engine_ring_offload(engine);
 }
 
-static void after_leave(struct tug_engine *engine, bool wake_waiters, bool told) {
+static void after_leave(struct tug_engine *engine, bool told) {
     tug_lease_set(&engine->host, TUG_LEASE_FRESH);
-    tug_engine_after_look(engine, wake_waiters, told);
+    tug_engine_after_look(engine, told);
 }
 
 /* Executes what came meanwhile; a command whose producer was preempted in mid-fill is waited for
@@ -197,7 +195,7 @@ static void after_leave(struct tug_engine *engine, bool wake_waiters, bool told)
 static void leave_with_work(struct tug_engine *engine) {
     struct tug_backoff backoff = {0};
     unsigned left = TUG_BATCH;
-    bool wake, told;
+    bool told;
     do {
         unsigned executed = tug_executor_run(engine, left);
         left -= executed;
@@ -215,16 +213,15 @@ static void leave_with_work(struct tug_engine *engine) {
         if (stuck)
             sched_yield();
         told = tug_engine_is_told(engine);
-    } while (!tug_baton_leave(&engine->ring, &wake));
-    after_leave(engine, wake, told);
+    } while (!tug_baton_leave(&engine->ring));
+    after_leave(engine, told);
 }
 
 void tug_engine_leave(void) {
     struct tug_engine *engine = &tug_engine;
     const bool told = tug_engine_is_told(engine);
-    bool wake;
-    if (__builtin_expect(tug_baton_leave(&engine->ring, &wake), 1))
-        after_leave(engine, wake, told);
+    if (__builtin_expect(tug_baton_leave(&engine->ring), 1))
+        after_leave(engine, told);
     else
         leave_with_work(engine);
 }
@@ -298,8 +295,8 @@ struct wait {
  */
 static bool sleep_on(struct tug_engine *engine, const struct wait *wait, struct tug_bell *bell,
                      uint32_t key) {
-    bool owes = false;
-    if (!tug_baton_await(&engine->ring, &owes)) {
+    bool owes;
+    if (!tug_baton_rouse(&engine->ring, &owes)) {
         if (engine->may_drive)
             return true;
         if (atomic_load(&engine->outstanding) > 0)
@@ -321,38 +318,19 @@ static bool sleep_on(struct tug_engine *engine, const struct wait *wait, struct 
 
 /* False: nothing has happened. */
 static bool park(struct tug_engine *engine, const struct wait *wait) {
-    struct tug_waiters *waiters = &engine->waiters;
-    struct tug_waiter_slot *slot = NULL;
-    uint32_t key;
-    if (wait->public)
-        slot = tug_waiters_enter(waiters, wait->done, wait->argument, &key);
-    if (slot == NULL)
-        key = tug_bell_prepare(&waiters->others);
-    const bool woken = sleep_on(engine, wait, slot != NULL ? &slot->bell : &waiters->others, key);
-    if (slot != NULL)
-        tug_waiters_leave(waiters, slot);
+    struct tug_parked parked;
+    const uint32_t key = tug_waiters_park(&engine->waiters, &parked,
+                                          wait->public ? wait->done : NULL, wait->argument);
+    const bool woken = sleep_on(engine, wait, &parked.bell, key);
+    tug_waiters_unpark(&engine->waiters, &parked, key);
     return woken;
 }
 
 /* This thread was on its way to the baton and leaves without having taken it. Parked threads relied
  * on it: the holder wakes them or, if there is none, this thread does. */
 static void pass_on(struct tug_engine *engine) {
-    bool owes = false;
-    if (!engine->may_drive || !tug_waiters_any(&engine->waiters))
-        return;
-    if (!tug_baton_await(&engine->ring, &owes))
+    if (engine->may_drive && !tug_baton_is_held(&engine->ring))
         tug_engine_left(engine);
-    else if (owes)
-        tug_engine_ring_driver(engine);
-}
-
-/* This thread has the baton, and others are parked. It sets WAIT, so that it sees them when it puts
- * the baton down, and wakes those whose condition came true while WAIT was not set. */
-static void take_over(struct tug_engine *engine) {
-    if (tug_baton_awaited(&engine->ring) || !tug_waiters_any(&engine->waiters))
-        return;
-    atomic_fetch_or(&engine->ring.state, TUG_BATON_WAIT);
-    engine->untold = !tug_waiters_wake(&engine->waiters, tug_engine_oversubscribed(engine));
 }
 
 static uint64_t say_looking(struct tug_engine *engine) {
@@ -472,7 +450,7 @@ static enum tug_trace_why wait_awhile(struct tug_engine *engine, const struct wa
     while (!wait->done(wait->argument)) {
         if (engine->may_drive && tug_baton_take(&engine->ring)) {
             tug_stat_add(TUG_STAT_HELPS, 1);
-            take_over(engine);
+            tug_engine_tell(engine);
             drive(engine, wait);
             tug_engine_leave();
             return TUG_TRACE_BY_OWN_LOOK;
@@ -521,7 +499,7 @@ bool tug_engine_drive_while(bool (*wants)(void *), void *argument) {
     struct tug_engine *engine = &tug_engine;
     if (!tug_engine_enter_idle())
         return false;
-    take_over(engine);
+    tug_engine_tell(engine);
     begin_looking(engine);
     do {
         (void)tug_engine_keep_looking(engine);
@@ -535,7 +513,7 @@ bool tug_engine_drive_while(bool (*wants)(void *), void *argument) {
 static void look_by(struct tug_engine *engine) {
     if (!tug_engine_enter_idle())
         return;
-    take_over(engine);
+    tug_engine_tell(engine);
     (void)say_looking(engine);
     tug_engine_look(true);
     tug_engine_leave();
@@ -554,6 +532,30 @@ void tug_engine_come_again(bool (*news)(const void *), const void *argument) {
     tug_engine_looks_until(engine, now + TUG_BACK_NS);
     if (news(argument))
         look_by(engine);
+}
+
+void tug_engine_suspend(struct tug_waiter *wait) {
+    struct tug_engine *engine = &tug_engine;
+    const bool first = atomic_load(&engine->waiters.suspended) == 0;
+    bool (*const done)(void *) = wait->done;
+    void *const argument = wait->argument;
+    tug_waiters_add(&engine->waiters, wait); /* from here on *wait may be woken */
+    if (done(argument))
+        (void)tug_waiters_look(&engine->waiters, TUG_LOOK_ALL);
+    if (first)
+        tug_engine_nudge(engine); /* the driver may sleep without a limit */
+    /* seq_cst, after the count: pairs with the thread's look at it before its deep sleep */
+    if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD) || !tug_lease_runs(&engine->news, tug_clock_ns()))
+        tug_engine_say_gone(engine);
+}
+
+void tug_engine_comes_back(void) {
+    tug_engine_poll();
+    tug_lease_set(&tug_engine.news, TUG_LEASE_FRESH);
+}
+
+bool tug_engine_has_suspended(void) {
+    return atomic_load(&tug_engine.waiters.suspended) > 0;
 }
 
 static bool drained_to(void *argument) {

@@ -292,7 +292,6 @@ static bool linger_inside(struct tug_engine *engine) {
 
 bool tug_engine_look_inside(void) {
     struct tug_engine *engine = &tug_engine;
-    bool wake;
     if (!engine->has_thread || !tug_engine_enter_idle())
         return false;
     const bool all = tug_services_all_inside(engine);
@@ -300,8 +299,8 @@ bool tug_engine_look_inside(void) {
         extend_lease(engine);
     const bool moved = all && linger_inside(engine);
     tug_engine_unmute(engine);
-    if (tug_baton_leave(&engine->ring, &wake))
-        tug_engine_after_look(engine, wake, false);
+    if (tug_baton_leave(&engine->ring))
+        tug_engine_after_look(engine, false);
     else
         tug_engine_offer(engine);
     return moved;

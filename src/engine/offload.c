@@ -69,22 +69,20 @@ static bool offered(struct tug_engine *engine) {
 static bool wanted(struct tug_engine *engine) {
     return atomic_load(&engine->outstanding) > 0 || atomic_load(&tug_attendance) > 0 ||
            atomic_load(&engine->stopping) || offered(engine) || tug_notes_waiting() ||
-           tug_suspend_any();
+           tug_engine_has_suspended();
 }
 
 void tug_offload_round(struct tug_engine *engine, bool *moved) {
     struct tug_backoff backoff = {0};
-    bool wake;
     *moved = tug_driver_round(engine);
-    while (!tug_baton_leave(&engine->ring, &wake)) {
+    while (!tug_baton_leave(&engine->ring)) {
         /* a command reserved and not yet committed: its producer wants the core */
         if (tug_driver_round(engine))
             *moved = true;
         else if (!tug_backoff_step(&backoff))
             sched_yield();
     }
-    if (wake)
-        tug_engine_left(engine);
+    tug_engine_left(engine);
 }
 
 /* What the thread remembers from beat to beat, and what it sees in this one. */
@@ -111,11 +109,11 @@ static void observe(struct tug_engine *engine, struct beat *beat) {
     seen->stays = seen->served && atomic_load_explicit(&engine->stays, memory_order_relaxed);
     seen->called = beat->host.called > 0 || tug_lease_runs(&engine->host, tug_clock_ns());
     seen->offered = offered(engine);
-    seen->held = !seen->offered && (atomic_load(&engine->ring.state) & TUG_BATON_HELD);
+    seen->held = tug_baton_is_held(&engine->ring);
     seen->out = outstanding > 0 || tug_notes_waiting();
     seen->jobs = outstanding > nservices;
     seen->services = nservices > 0;
-    seen->suspended = tug_suspend_any();
+    seen->suspended = tug_engine_has_suspended();
 }
 
 /* Takes the baton. False: a caller has it, on its way through a call, and rings this thread's bell,
@@ -123,9 +121,8 @@ static void observe(struct tug_engine *engine, struct beat *beat) {
 static bool take_or_ask(struct tug_engine *engine) {
     bool owes;
     while (!tug_baton_take(&engine->ring)) {
-        /* seq_cst, before WAIT: a thread that finds WAIT sees this */
-        atomic_store(&engine->asked, true);
-        if (tug_baton_await(&engine->ring, &owes)) {
+        atomic_store(&engine->asked, true); /* seq_cst, before the next look at the baton */
+        if (tug_baton_rouse(&engine->ring, &owes)) {
             if (owes)
                 tug_engine_ring_driver(engine);
             return false;
@@ -202,7 +199,8 @@ static bool is_left_alone(struct tug_engine *engine, uint64_t now, uint64_t *loo
 /* What no round does: polls the host, and looks whether waits without a thread have ended. */
 static void do_each_beat(struct tug_engine *engine, struct beat *beat) {
     tug_host_beat(engine, &beat->host, beat->seen.served);
-    tug_suspend_stir(true);
+    if (tug_engine_has_suspended())
+        (void)tug_waiters_look(&engine->waiters, TUG_LOOK_ALL);
 }
 
 static uint64_t patience_ns(const struct tug_engine *engine) {
@@ -343,8 +341,7 @@ static void *offload_main(void *argument) {
     tug_trace_name_thread("offload thread");
     ask_for_prompt_wakes();
     bound_apart = is_bound_apart();
-    atomic_store(&engine->begun, true);
-    tug_bell_ring(&engine->waiters.others, false);
+    (void)sem_post(&engine->begun);
     tug_membarrier_register(); /* here, where nobody waits for it */
     while (!atomic_load(&engine->stopping)) {
         do_each_beat(engine, &beat);
@@ -356,14 +353,8 @@ static void *offload_main(void *argument) {
 /* Where the cores are busy a new thread is first run when another sleeps, and its beginning takes
  * tens of microseconds: better here than in the program's first page fault. */
 static void await_beginning(struct tug_engine *engine) {
-    struct tug_backoff backoff = {0};
-    while (!atomic_load(&engine->begun)) {
-        if (tug_backoff_step(&backoff))
-            continue;
-        uint32_t key = tug_bell_prepare(&engine->waiters.others);
-        if (!atomic_load(&engine->begun))
-            tug_bell_wait(&engine->waiters.others, key, -1, false);
-    }
+    while (sem_wait(&engine->begun) != 0)
+        ; /* a signal */
 }
 
 /* Where the kernel refuses the CPUs (one is gone, or a filter refuses the call) the thread runs
@@ -390,7 +381,7 @@ int tug_offload_start(struct tug_engine *engine) {
         pthread_attr_setaffinity_np(&attr, sizeof(cpus_at_load), cpus_at_load.sets);
     tug_signals_of_program(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    atomic_store(&engine->begun, false);
+    (void)sem_init(&engine->begun, 0, 0);
     int error = create_thread(engine, &attr);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);

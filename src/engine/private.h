@@ -5,8 +5,7 @@
  *   executor.c       drains the ring in batches
  *   notes.c          small commands, which threads write into notebooks of their own
  *   completer.c      advances the jobs that are outstanding
- *   waiters.c        waiting threads park here, and are woken
- *   suspend.c        waits of user-level threads
+ *   waiters.c          what threads wait for while another drives, and how each is woken
  *   services.c       polls services in every round
  *   offload.c        the thread that drives when no other does
  *   plan.c           how that thread sleeps, and for how long
@@ -19,6 +18,7 @@
 #define TUG_ENGINE_PRIVATE_H
 
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "base/stats.h"
 #include "base/trace.h"
@@ -30,7 +30,6 @@
 #include "engine/notes.h"
 #include "engine/plan.h"
 #include "engine/service.h"
-#include "engine/suspend.h"
 #include "engine/waiters.h"
 
 struct tug_engine_config {
@@ -40,7 +39,10 @@ struct tug_engine_config {
 struct tug_engine {
     struct tug_ring ring;
 
-    struct tug_waiters waiters __attribute__((aligned(TUG_CACHE_LINE))); /* see WAIT in ring.h */
+    /* read whenever the baton is put down */
+    struct tug_waiters waiters __attribute__((aligned(TUG_CACHE_LINE)));
+    _Atomic bool asked; /* the offload thread sleeps until the baton is put down */
+
     struct tug_sleeper driver; /* where the holder of the baton sleeps */
 
     struct tug_job *first __attribute__((aligned(TUG_CACHE_LINE))); /* jobs out; holder only */
@@ -57,7 +59,6 @@ struct tug_engine {
     _Atomic uint32_t nservices;   /* that are looked after now */
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
     _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
-    _Atomic bool asked;           /* the offload thread sleeps until the baton is put down */
     struct tug_lease news;        /* callers advance the jobs and poll the services */
     struct tug_lease host;        /* callers have the baton now and then, or call the host */
     _Atomic bool stays;           /* a caller that polls says when it leaves */
@@ -75,7 +76,7 @@ struct tug_engine {
 
     struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* the thread's */
     _Atomic bool stopping;
-    _Atomic bool begun; /* the offload thread runs */
+    sem_t begun; /* the offload thread runs */
     bool has_thread;
     unsigned cores;         /* cores that this process may use */
     _Atomic bool may_drive; /* requesters take the baton: not with TUGBOAT_PROGRESS=thread, unless
@@ -196,7 +197,17 @@ static inline bool tug_engine_oversubscribed(const struct tug_engine *engine) {
     return atomic_load_explicit(&engine->waiting, memory_order_relaxed) > engine->cores;
 }
 
-/* The baton was put down, or offered, and WAIT was set. */
+/* The look that wakes as many threads as this process has cores for. Where the offload thread alone
+ * drives, waits need no core to go on. */
+static inline unsigned tug_engine_how(const struct tug_engine *engine) {
+    return engine->may_drive && tug_engine_oversubscribed(engine) ? TUG_LOOK_SINGLY : TUG_LOOK_ALL;
+}
+
+/* Wakes the threads whose condition has come true; remembers if some were left asleep. Holder only.
+ */
+void tug_engine_tell(struct tug_engine *engine);
+
+/* The baton was put down, or offered. */
 void tug_engine_left(struct tug_engine *engine);
 
 /* The offload thread is in its deep sleep, and every answer to an outstanding operation ends that
@@ -205,9 +216,8 @@ void tug_engine_left(struct tug_engine *engine);
  * better off with a thread that looks. Holder only, which puts the baton down next. */
 bool tug_engine_is_told(struct tug_engine *engine);
 
-/* The baton was put down after a look; wake_waiters: WAIT was set; told: what tug_engine_is_told()
- * said just before. */
-void tug_engine_after_look(struct tug_engine *engine, bool wake_waiters, bool told);
+/* The baton was put down after a look; told: what tug_engine_is_told() said just before. */
+void tug_engine_after_look(struct tug_engine *engine, bool told);
 
 /* A waiting thread looks once more, and tells peers so now and then. Returns the time
  * (CLOCK_MONOTONIC, ns) if it has told them, else 0. */

@@ -4,14 +4,13 @@
  * that holds the *baton*. Ring tail and baton share one 64-bit word, so that entering is a single
  * compare-exchange whose outcome is either the baton or a cell of the ring:
  *
- *        63                                    4     3       2       1       0
- *       +---------------------------------------+-------+-------+-------+------+
- *       | tail: positions handed out so far     | WAIT  | SLEEP | OFFER | HELD |
- *       +---------------------------------------+-------+-------+-------+------+
+ *        63                                    3       2       1       0
+ *       +---------------------------------------+-------+-------+------+
+ *       | tail: positions handed out so far     | SLEEP | OFFER | HELD |
+ *       +---------------------------------------+-------+-------+------+
  *        HELD   a thread drives, or the baton is offered
  *        OFFER  the holder has put the baton down with work left; the first to clear the bit has it
  *        SLEEP  the holder sleeps at its bell; a thread that clears the bit owes it a ring
- *        WAIT   threads are parked, see waiters.h
  *
  * Invariant: HELD clear implies that every position handed out has been executed. The holder may
  * clear HELD only while tail equals its head (one CAS checks and clears), so a command can never be
@@ -41,8 +40,7 @@
 #define TUG_BATON_HELD 1ull
 #define TUG_BATON_OFFER 2ull
 #define TUG_BATON_SLEEP 4ull
-#define TUG_BATON_WAIT 8ull
-#define TUG_TAIL_SHIFT 4
+#define TUG_TAIL_SHIFT 3
 #define TUG_TAIL_ONE (1ull << TUG_TAIL_SHIFT)
 
 /* One cell: two cache lines, the parameters of a command ride inside. */
@@ -141,7 +139,7 @@ static inline struct tug_command *tug_ring_next(struct tug_ring *ring) {
 static inline void tug_ring_consume(struct tug_ring *ring, struct tug_command *cell) {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     atomic_store_explicit(&cell->seq, head + ring->mask + 1, memory_order_release);
-    atomic_store(&ring->head, head + 1); /* seq_cst: waiters look at it after setting WAIT */
+    atomic_store(&ring->head, head + 1); /* seq_cst: threads that wait look at it, see waiters.h */
 }
 
 static inline uint64_t tug_ring_tail(struct tug_ring *ring) {

@@ -43,11 +43,10 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
         moved |= service->poll(service, more_comes);
         update(engine, service);
     }
-    /* seq_cst: whatever callbacks wrote is seen by waiters that set WAIT and look once more; pairs
-     * with tug_baton_await, whose WAIT the driver looks for after this */
+    /* seq_cst: whatever callbacks wrote is seen by threads that push their wait and look once more;
+     * pairs with that push, which the driver looks for after this */
     if (moved)
         atomic_thread_fence(memory_order_seq_cst);
-    tug_suspend_stir(moved);
     return moved;
 }
 

@@ -1,5 +1,3 @@
-/* Slots: waiters take and leave them; the driver, or a thread that has just put the baton down,
- * looks at them. */
 #include "engine/waiters.h"
 
 #include <sched.h>
@@ -7,105 +5,155 @@
 #include "base/stats.h"
 #include "base/trace.h"
 
-static uint64_t bit_of(const struct tug_waiters *waiters, const struct tug_waiter_slot *slot) {
-    return 1ull << (slot - waiters->slots);
-}
+#define BUSY 8u /* a thread has the list; beside TUG_LOOK_* */
 
-struct tug_waiter_slot *tug_waiters_enter(struct tug_waiters *waiters, bool (*done)(void *),
-                                          void *argument, uint32_t *key) {
-    uint64_t taken = atomic_load_explicit(&waiters->taken, memory_order_relaxed), bit;
-    do {
-        if (taken == UINT64_MAX)
-            return NULL;
-        bit = ~taken & (taken + 1);
-        /* acquire: pairs with the release in tug_waiters_leave: what its last thread wrote is over
-         */
-    } while (!atomic_compare_exchange_weak_explicit(&waiters->taken, &taken, taken | bit,
-                                                    memory_order_acquire, memory_order_relaxed));
-    struct tug_waiter_slot *slot = &waiters->slots[__builtin_ctzll(bit)];
-    slot->done = done;
-    slot->argument = argument;
-    *key = tug_bell_prepare(&slot->bell);
-    /* seq_cst: before the caller's second look; releases done and argument to look() */
-    atomic_fetch_or(&waiters->parked, bit);
-    return slot;
-}
-
-void tug_waiters_leave(struct tug_waiters *waiters, struct tug_waiter_slot *slot) {
-    uint64_t bit = bit_of(waiters, slot);
-    bool called =
-        !(atomic_load(&waiters->parked) & bit) || !(atomic_fetch_and(&waiters->parked, ~bit) & bit);
-    while (atomic_load(&waiters->looking) > 0)
-        sched_yield();
-    if (called)
-        atomic_fetch_sub(&waiters->coming, 1);
-    /* release: pairs with the acquire in tug_waiters_enter */
-    atomic_fetch_and_explicit(&waiters->taken, ~bit, memory_order_release);
-}
-
-/* Which slots have what they wait for. */
-static uint64_t look(struct tug_waiters *waiters) {
-    uint64_t ready = 0;
-    /* seq_cst, before parked is read: a thread that has cleared its bit before sees this count, or
-     * is not seen */
-    atomic_fetch_add(&waiters->looking, 1);
-    for (uint64_t left = atomic_load(&waiters->parked); left != 0; left &= left - 1) {
-        struct tug_waiter_slot *slot = &waiters->slots[__builtin_ctzll(left)];
-        if (slot->done(slot->argument))
-            ready |= left & -left;
-    }
-    atomic_fetch_sub(&waiters->looking, 1);
-    return ready;
-}
-
-/* Wakes the threads of these slots; the bit decides whether another thread was faster. True if a
- * thread was woken. */
-static bool ring(struct tug_waiters *waiters, uint64_t slots) {
-    uint32_t asked = (uint32_t)__builtin_popcountll(slots);
-    /* before the bits go: a thread that finds its bit gone takes itself off this count */
-    atomic_fetch_add(&waiters->coming, asked);
-    slots &= atomic_fetch_and(&waiters->parked, ~slots);
-    uint32_t got = (uint32_t)__builtin_popcountll(slots);
-    if (got < asked)
-        atomic_fetch_sub(&waiters->coming, asked - got);
-    for (uint64_t left = slots; left != 0; left &= left - 1)
-        tug_bell_ring(&waiters->slots[__builtin_ctzll(left)].bell, false);
-    tug_stat_add(TUG_STAT_WAKES, got);
-    if (got > 0)
-        tug_trace_count(TUG_TRACE_WAITER_WAKES, got);
-    return slots != 0;
-}
-
-/* The next of these slots after the last that was woken. */
-static uint64_t next_of(struct tug_waiters *waiters, uint64_t slots) {
-    unsigned last = atomic_load_explicit(&waiters->last, memory_order_relaxed);
-    uint64_t behind = slots & ~(UINT64_MAX >> (TUG_WAITER_SLOTS - 1 - last));
-    uint64_t from = behind != 0 ? behind : slots;
-    atomic_store_explicit(&waiters->last, (unsigned)__builtin_ctzll(from), memory_order_relaxed);
-    return from & -from;
-}
-
-bool tug_waiters_wake(struct tug_waiters *waiters, bool singly) {
-    if (tug_bell_ring(&waiters->others, false)) {
+/* The thread reads the word, and may go from here on: to wake a dead bell wakes no thread. */
+static void ring(struct tug_waiter *wait) {
+    if (tug_bell_ring(&((struct tug_parked *)wait)->bell, false)) {
         tug_stat_add(TUG_STAT_WAKES, 1);
         tug_trace_count(TUG_TRACE_WAITER_WAKES, 1);
     }
-    if (atomic_load(&waiters->parked) == 0)
-        return true;
-    if (singly && atomic_load(&waiters->coming) > 0)
-        return false;
-    uint64_t ready = look(waiters), now = ready;
-    if (singly && ready != 0)
-        now = next_of(waiters, ready);
-    if (ready != 0)
-        (void)ring(waiters, now);
-    return now == ready;
 }
 
-void tug_waiters_call(struct tug_waiters *waiters, bool singly) {
-    uint64_t parked;
-    (void)tug_waiters_wake(waiters, singly);
-    while ((parked = atomic_load(&waiters->parked)) != 0 && atomic_load(&waiters->coming) == 0 &&
-           !ring(waiters, parked & -parked))
-        ;
+static bool is_parked(const struct tug_waiter *wait) {
+    return wait->wake == ring;
+}
+
+/* A thread that is woken for its condition, or for the baton, and on which others rely then. */
+static bool is_single(const struct tug_waiter *wait) {
+    return is_parked(wait) && wait->done != NULL;
+}
+
+#define NOT_SINGLY ((uint64_t)1 << 32)
+
+static uint64_t size_of(const struct tug_waiter *wait) {
+    return is_single(wait) ? 1 : 1 + NOT_SINGLY;
+}
+
+static void push(struct tug_waiters *waiters, struct tug_waiter *wait) {
+    atomic_fetch_add(&waiters->out, size_of(wait)); /* seq_cst, before the caller's second look */
+    struct tug_waiter *next = atomic_load_explicit(&waiters->pushed, memory_order_relaxed);
+    do
+        wait->next = next;
+    while (!atomic_compare_exchange_weak(&waiters->pushed, &next, wait)); /* releases *wait */
+}
+
+/* What was pushed goes to the end of the list: threads that are woken singly have their turns. */
+static void take_in(struct tug_waiters *waiters) {
+    struct tug_waiter **end = &waiters->first;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = atomic_exchange(&waiters->pushed, NULL);
+}
+
+static struct tug_waiter *take_out(struct tug_waiters *waiters, struct tug_waiter **at) {
+    struct tug_waiter *wait = *at;
+    *at = wait->next;
+    atomic_fetch_sub(&waiters->out, size_of(wait));
+    return wait;
+}
+
+static bool is_one_coming(struct tug_waiters *waiters) {
+    return atomic_load(&waiters->coming) > 0;
+}
+
+static void wake(struct tug_waiters *waiters, struct tug_waiter **at) {
+    struct tug_waiter *wait = take_out(waiters, at);
+    if (is_single(wait))
+        atomic_fetch_add(&waiters->coming, 1);
+    else if (!is_parked(wait))
+        atomic_fetch_sub(&waiters->suspended, 1);
+    wait->wake(wait);
+}
+
+static void wake_heir(struct tug_waiters *waiters) {
+    struct tug_waiter **at = &waiters->first;
+    while (*at != NULL && !is_single(*at))
+        at = &(*at)->next;
+    if (*at != NULL && !is_one_coming(waiters))
+        wake(waiters, at);
+}
+
+/* One round. */
+static bool look_round(struct tug_waiters *waiters, unsigned how) {
+    bool left = false;
+    take_in(waiters);
+    for (struct tug_waiter **at = &waiters->first; *at != NULL;) {
+        struct tug_waiter *wait = *at;
+        const bool held_back = !(how & TUG_LOOK_ALL) && is_single(wait) && is_one_coming(waiters);
+        left |= held_back;
+        if (held_back || (wait->done != NULL && !wait->done(wait->argument)))
+            at = &wait->next;
+        else
+            wake(waiters, at);
+    }
+    if (how & TUG_LOOK_HEIR)
+        wake_heir(waiters);
+    return !left;
+}
+
+/* Rounds until no more looks are asked for; then puts the list down. */
+static bool look_on(struct tug_waiters *waiters) {
+    bool all = true;
+    uint32_t busy;
+    do {
+        /* seq_cst: what was true and pushed before a look was asked for is seen in its round */
+        const uint32_t how = atomic_exchange(&waiters->turn, BUSY);
+        if (how != BUSY)
+            all = look_round(waiters, how);
+        busy = BUSY;
+        /* releases the list to the next thread that looks */
+    } while (!atomic_compare_exchange_strong(&waiters->turn, &busy, 0));
+    return all;
+}
+
+bool tug_waiters_look(struct tug_waiters *waiters, unsigned how) {
+    const uint64_t out = atomic_load(&waiters->out);
+    if (!(how & TUG_LOOK_ALL) && out < NOT_SINGLY && is_one_coming(waiters))
+        return out == 0; /* no wait would be woken */
+    return !(atomic_fetch_or(&waiters->turn, BUSY | how) & BUSY) && look_on(waiters);
+}
+
+void tug_waiters_add(struct tug_waiters *waiters, struct tug_waiter *wait) {
+    atomic_fetch_add(&waiters->suspended, 1);
+    push(waiters, wait);
+}
+
+uint32_t tug_waiters_park(struct tug_waiters *waiters, struct tug_parked *parked,
+                          bool (*done)(void *), void *argument) {
+    *parked = (struct tug_parked){.wait = {.done = done, .argument = argument, .wake = ring}};
+    const uint32_t key = tug_bell_prepare(&parked->bell);
+    push(waiters, &parked->wait);
+    return key;
+}
+
+/* acquire: the thread that has rung reads the wait no more */
+static bool was_rung(const struct tug_parked *parked, uint32_t key) {
+    return atomic_load_explicit(&parked->bell.word, memory_order_acquire) != key;
+}
+
+static void leave_list(struct tug_waiters *waiters, const struct tug_waiter *wait) {
+    struct tug_waiter **at = &waiters->first;
+    take_in(waiters);
+    while (*at != wait)
+        at = &(*at)->next;
+    (void)take_out(waiters, at);
+}
+
+void tug_waiters_unpark(struct tug_waiters *waiters, struct tug_parked *parked, uint32_t key) {
+    bool listed = true;
+    while (listed && !was_rung(parked, key)) {
+        uint32_t none = 0;
+        if (!atomic_compare_exchange_strong(&waiters->turn, &none, BUSY)) {
+            sched_yield();
+            continue;
+        }
+        if (!was_rung(parked, key)) {
+            leave_list(waiters, &parked->wait);
+            listed = false;
+        }
+        (void)look_on(waiters);
+    }
+    if (listed && is_single(&parked->wait))
+        atomic_fetch_sub(&waiters->coming, 1);
 }

@@ -1,6 +1,6 @@
 /* Helping and waiting. */
 #include "base/settings.h"
-#include "engine/suspend.h"
+#include "engine/waiters.h"
 #include "llcl/private.h"
 #include "transport/lone.h"
 #include "transport/packets/packets.h"
@@ -40,7 +40,7 @@ static struct tug_wait_hooks hooks;
 static bool hooked;
 
 struct user_thread {
-    struct tug_suspended wait; /* first */
+    struct tug_waiter wait; /* first */
     void *self;
 };
 
@@ -49,7 +49,7 @@ int tug_wait_hooks_set(const struct tug_wait_hooks *wanted) {
         return TUG_ERR_INVALID;
     if (tug_settings.progress == TUG_PROGRESS_CALLER)
         return TUG_ERR_UNSUPPORTED;
-    if (tug_suspend_any())
+    if (tug_engine_has_suspended())
         return TUG_ERR_STATE;
     hooked = wanted != NULL;
     if (hooked)
@@ -57,7 +57,7 @@ int tug_wait_hooks_set(const struct tug_wait_hooks *wanted) {
     return 0;
 }
 
-static void wake(struct tug_suspended *wait) {
+static void wake(struct tug_waiter *wait) {
     hooks.wake(hooks.d, ((struct user_thread *)wait)->self);
 }
 
@@ -67,7 +67,7 @@ static bool suspend(bool (*done)(void *d), void *d) {
     if (thread.self == NULL)
         return false;
     while (!done(d)) {
-        thread.wait = (struct tug_suspended){.done = done, .argument = d, .wake = wake};
+        thread.wait = (struct tug_waiter){.done = done, .argument = d, .wake = wake};
         tug_engine_suspend(&thread.wait);
         hooks.block(hooks.d, thread.self);
     }
@@ -182,7 +182,7 @@ void tug_counter_add(void *pointer, int status) {
     if (__builtin_expect(status != 0, 0))
         (void)__atomic_compare_exchange_n(&counter->status, &none, status, false, __ATOMIC_RELAXED,
                                           __ATOMIC_RELAXED);
-    /* seq_cst: waiters set WAIT before they look, see tug_engine_wait() */
+    /* seq_cst: threads that wait push their wait before they look */
     (void)__atomic_fetch_add(&counter->completed, 1, __ATOMIC_SEQ_CST);
 }
 

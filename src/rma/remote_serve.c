@@ -510,7 +510,7 @@ static bool take_notice(const struct request *request) {
     } else if (request->head.what > TUG_NOTICE_BARRIER) {
         return false;
     }
-    atomic_fetch_add(count, 1); /* seq_cst: waiters set WAIT before they look, tug_engine_wait() */
+    atomic_fetch_add(count, 1); /* seq_cst: threads that wait push their wait before they look */
     return true;
 }
 

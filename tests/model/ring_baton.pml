@@ -42,9 +42,8 @@
 #define HELD 1
 #define OFFER 2
 #define SLEEP 4
-#define WAIT 8
-#define ONE 16
-#define TAIL(word) ((word) >> 4)
+#define ONE 8
+#define TAIL(word) ((word) >> 3)
 #define FREE(word) (!((word) & HELD))
 #define FOR_GRABS(word) (FREE(word) || ((word) & OFFER))
 
@@ -158,7 +157,7 @@ inline baton_take() /* got */
 #endif
 }
 
-inline baton_leave() /* got, owes: somebody is parked */
+inline baton_leave() /* got */
 {
     atomic {
         if
@@ -167,7 +166,6 @@ inline baton_leave() /* got, owes: somebody is parked */
 #else
         :: TAIL(state) == head ->
 #endif
-            owes = (state & WAIT) != 0;
             state = TAIL(state) * ONE;
             driving = 0;
             got = true
@@ -190,7 +188,7 @@ inline baton_sleep() /* got */
     }
 }
 
-inline baton_await() /* got, owes: the holder sleeps */
+inline baton_rouse() /* got, owes: the holder sleeps */
 {
     atomic {
         owes = false;
@@ -198,9 +196,7 @@ inline baton_await() /* got, owes: the holder sleeps */
         :: FOR_GRABS(state) -> got = false
         :: else ->
             owes = (state & SLEEP) != 0;
-#ifndef BROKEN_AWAIT
-            state = (state | WAIT) & (255 - SLEEP);
-#endif
+            state = state & (255 - SLEEP);
             got = true
         fi
     }
@@ -337,25 +333,20 @@ inline engine_left()
 #endif
     :: else
     fi;
+#ifndef BROKEN_LEFT
     ring(BELL_WAITERS)
+#endif
 }
 
 /* ---- the requesters' side: engine.c ---- */
 
 inline offer()
 {
-    if
-    :: state & WAIT -> state = state & (255 - WAIT); owes = true
-    :: else -> owes = false
-    fi;
     atomic { state = state | OFFER; driving = 0 };
 #ifndef BROKEN_OFFER
     ring_offload();
 #endif
-    if
-    :: owes -> owes = false; engine_left()
-    :: else
-    fi
+    engine_left()
 }
 
 inline engine_leave()
@@ -365,10 +356,7 @@ inline engine_leave()
     :: baton_leave();
         if
         :: got ->
-            if
-            :: owes -> owes = false; engine_left()
-            :: else
-            fi;
+            engine_left();
             if
             :: outstanding > 0 && wish -> ring_offload()
             :: else
@@ -464,25 +452,12 @@ inline submit(who, which)
     atomic { got = false; st = 0 }
 }
 
-/* take_over() and pass_on(): the bell of the others shows whether somebody is parked; slots are in
- * waiters.pml. */
-inline take_over()
-{
-    if
-    :: !(state & WAIT) && bell[BELL_WAITERS] -> state = state | WAIT; ring(BELL_WAITERS)
-    :: else
-    fi
-}
+/* One bell stands for all parked threads; the list of their waits is in waiters.pml. */
 
 inline pass_on()
 {
     if
-    :: relied_on && MAY_DRIVE && bell[BELL_WAITERS] ->
-        baton_await();
-        if
-        :: got -> got = false; ring_driver()
-        :: else -> engine_left()
-        fi
+    :: relied_on && MAY_DRIVE && FOR_GRABS(state) -> engine_left()
     :: else
     fi;
     relied_on = false
@@ -501,7 +476,7 @@ inline wait_until(condition)
         if
         :: got ->
             got = false;
-            take_over();
+            ring(BELL_WAITERS); /* tug_engine_tell() */
             do
             :: condition -> more = false; relied_on = false; engine_leave(); break
             :: else ->
@@ -513,7 +488,7 @@ inline wait_until(condition)
             od
         :: else ->
             prepare(BELL_WAITERS);
-            baton_await();
+            baton_rouse();
             if
             :: got ->
                 got = false;
@@ -590,12 +565,7 @@ proctype offload(byte me)
             :: driver_round();
                 baton_leave();
                 if
-                :: got ->
-                    if
-                    :: owes -> owes = false; engine_left()
-                    :: else
-                    fi;
-                    break
+                :: got -> engine_left(); break
                 :: else -> COMMITTED
                 fi
             od;
@@ -611,7 +581,7 @@ proctype offload(byte me)
             :: !FOR_GRABS(state) -> /* take_or_ask() */
                 asked = 1;
                 wish = 0;
-                baton_await();
+                baton_rouse();
                 if
                 :: got ->
                     got = false;

@@ -1,23 +1,32 @@
-/* Waiters (src/engine/waiters.h): who of the parked is woken, while the baton goes from hand to hand.
+/* Waits (src/engine/waiters.h): which of the list are woken, while the baton goes from hand to hand.
  *
- * WAITERS threads wait, each TURNS times, for something that a remote makes ready and that whoever holds
- * the baton then makes true: a driver in a round, after which it wakes those it is true for, or a POSTER
- * who takes the baton for an operation of its own, polls, and puts it down. A driver that finds nothing
- * sleeps until something is ready. Reads and writes of shared memory are steps; a sleep may end for no
- * reason. Each waiter has a slot of its own. SINGLY: more wait than there
- * are cores, so that one is woken at a time, and a driver that has moved something may put it off.
+ * PARKED threads and FIBRES (user-level threads) wait, each TURNS times, for something that a remote makes
+ * ready and that whoever holds the baton then makes true: a driver in a round, after which it looks, or a
+ * poster that takes the baton for an operation of its own, polls, and puts it down. A driver that finds
+ * nothing sleeps until something is ready. The offload thread polls for fibres. Reads and writes of shared
+ * memory are steps; a sleep may end for no reason. The list is a set here: its order is not modelled.
+ * SINGLY: more wait than there are cores, so that one is woken at a time, and a driver that has moved
+ * something may put it off.
  *
  * Properties:
  *  - no lost wake-up: the only end state is that where all have returned;
- *  - nobody reads the condition of a thread that has returned;
- *  - the count of those who are coming ends at zero.
+ *  - one thread has the list at a time;
+ *  - no thread touches a wait that is over: its memory is a stack;
+ *  - a wait is woken once;
+ *  - the counts end at zero.
  *
  * LATE: nothing becomes ready for the others before the first has returned, so that no wake meant for
- * them hides that its own was lost. Broken variants, to be found wrong: NO_LOOK, NO_PASS_ON,
- * NO_TAKE_OVER, NO_HEIR, RISE_AT_ONCE, WAKE_FIRST, FORGET (what was put off).
+ * them hides that its own was lost. Broken variants, to be found wrong: NO_LOOK (a thread does not look
+ * again after the push), COUNT_LATE (it is counted after that look), NO_PASS_ON, NO_TELL, NO_HEIR,
+ * LEAVE_AT_ONCE (a thread leaves the list without having it), NO_AGAIN (the thread that looks does not go
+ * round again), READ_LATE (it takes the looks that were asked for after its round), WAKE_FIRST (it looks
+ * before it makes things true), STEP_LATE (it reads a wait that it has woken), FORGET (what was put off).
  */
-#ifndef WAITERS
-#define WAITERS 2
+#ifndef PARKED
+#define PARKED 2
+#endif
+#ifndef FIBRES
+#define FIBRES 0
 #endif
 #ifndef POSTERS
 #define POSTERS 1
@@ -26,149 +35,150 @@
 #define TURNS 1
 #endif
 
-#define HELD 1
-#define WAIT 2
-#define THREADS (WAITERS + POSTERS)
+#define WAITS (PARKED + FIBRES)
+#define THREADS (WAITS + POSTERS)
 #define BIT(n) (1 << (n))
-#define ANY_READY (ready != 0)
 
-byte state;           /* HELD, WAIT */
+/* bits of `turn`, as in the code */
+#define LOOK 1
+#define ALL 2
+#define HEIR 4
+#define BUSY 8
+#ifdef SINGLY
+#define HOW LOOK
+#else
+#define HOW ALL
+#endif
+
+bit held;             /* the baton */
 byte ready;           /* bits: the holder can make it true */
 byte done;            /* bits: it is */
-byte parked;          /* bits */
+byte out;
 byte coming;
-byte looking;
-bit bell[WAITERS];    /* S */
-bit asleep[WAITERS];  /* in the kernel */
-bit woken[WAITERS];   /* the bell was rung since the prepare */
-byte waits;           /* bits: in a wait, its condition may be read */
+byte turn;
+byte pushed;          /* bits */
+byte list;            /* bits; of the thread that has set BUSY */
+bit rung[WAITS];      /* the bell since the prepare; a fibre's wake */
+byte stands;          /* ghost, bits: the wait's memory is there */
+bit within;           /* ghost: a thread has the list */
 byte returned;
 bit first_back;
 bit untold;           /* some may be left asleep; the holder's */
-bit driving;          /* ghost */
 
-#define LOCALS byte i, who, mine, n; bool got, owes, more, singly, rest
+#define LOCALS byte i, how; bool got, more, rest, listed, held_back
 
-/* look(): who = the bits of those who have what they wait for */
-inline look()
+inline touch(n)
 {
-    looking++;
-    mine = parked;
-    atomic { assert((mine & waits) == mine); who = done & mine; mine = 0 };
-    looking--
+    assert(stands & BIT(n))
 }
 
-inline count_bits(bits)
+inline take_in()
 {
-    n = ((bits) & 1) + (((bits) >> 1) & 1) + (((bits) >> 2) & 1)
+    atomic { list = list | pushed; pushed = 0; assert((list & stands) == list) }
 }
 
-/* ring(): wakes the slots in who; mine = those it was the first for. A bell is one step here, bell.pml
- * has them all. */
-inline ring()
+inline wake(n)
 {
-    atomic { count_bits(who); coming = coming + n };
-    atomic {
-        mine = parked & who;
-        parked = parked & (255 - who);
-        count_bits(who & (255 - mine));
-        who = 0
-    };
-    atomic { coming = coming - n; n = 0 };
-    d_step {
-        i = 0;
-        do
-        :: i < WAITERS ->
-            if
-            :: (mine & BIT(i)) && bell[i] -> bell[i] = 0; woken[i] = 1; asleep[i] = 0
-            :: else
-            fi;
-            i++
-        :: else -> break
-        od;
-        i = 0
-    }
+    atomic { touch(n); list = list & (255 - BIT(n)) };
+    out--;
+    if
+    :: n < PARKED -> coming++
+    :: else
+    fi;
+    atomic { touch(n); assert(!rung[n]); rung[n] = 1 };
+#ifdef STEP_LATE
+    touch(n)
+#endif
 }
 
 /* rest: others may be left asleep */
-inline wake()
+inline look_round()
 {
     rest = false;
-    if
-    :: parked != 0 ->
+    take_in();
+    i = 0;
+    do
+    :: i < WAITS && !(list & BIT(i)) -> i++
+    :: i < WAITS && (list & BIT(i)) ->
+        held_back = !(how & ALL) && i < PARKED && coming > 0;
+        rest = rest || held_back;
         if
-        :: singly && coming != 0 -> rest = true
-        :: else ->
-            look();
-            if
-            :: singly && (who & (who - 1)) != 0 ->
-                rest = true;
-                if
-                :: who = who & (255 - (who - 1))
-                :: who = who & (who - 1)
-                fi
-            :: else
-            fi;
-            if
-            :: who != 0 -> ring(); mine = 0
-            :: else
-            fi
-        fi
+        :: !held_back && (done & BIT(i)) -> wake(i)
+        :: else
+        fi;
+        atomic { held_back = false; i++ }
+    :: i == WAITS -> break
+    od;
+#ifndef NO_HEIR
+    if
+    :: (how & HEIR) && coming == 0 && (list & (BIT(PARKED) - 1)) ->
+        i = 0;
+        do
+        :: list & BIT(i) -> wake(i); break
+        :: else -> i++
+        od
     :: else
     fi;
-    singly = false
-}
-
-inline choose()
-{
-#ifdef SINGLY
-    singly = true
-#else
-    skip
 #endif
+    i = 0
 }
 
-/* tug_waiters_call() */
-inline call()
+/* look_on(); the caller has set BUSY */
+inline look_on()
 {
-    choose();
-    wake();
+    atomic { assert(!within); within = 1 };
     rest = false;
-#ifndef NO_HEIR
     do
-    :: atomic { parked != 0 -> who = parked & (255 - (parked - 1)) };
-        who = who & (255 - (who - 1));
+    :: atomic { how = turn & (255 - BUSY); turn = BUSY };
         if
-        :: coming == 0 ->
-            ring();
-            if
-            :: mine != 0 -> mine = 0; break
-            :: else
-            fi
-        :: else -> who = 0; break
-        fi
-    :: parked == 0 -> break
-    od
+        :: how != 0 -> look_round()
+        :: else
+        fi;
+#ifdef READ_LATE
+        turn = BUSY;
 #endif
+        atomic {
+            how = 0;
+            if
+#ifdef NO_AGAIN
+            :: true -> turn = 0; within = 0; break
+#else
+            :: turn == BUSY -> turn = 0; within = 0; break
+            :: else
+#endif
+            fi
+        }
+    od
+}
+
+/* tug_waiters_look() */
+inline look(wanted)
+{
+    atomic { got = (turn & BUSY) == 0; turn = turn | BUSY | (wanted) };
+    if
+    :: got -> got = false; look_on()
+    :: else -> rest = true
+    fi
+}
+
+inline look_if_any(wanted)
+{
+    if
+    :: out > 0 -> look(wanted)
+    :: else -> rest = false
+    fi
 }
 
 inline take() /* got */
 {
-    atomic {
-        if
-        :: !(state & HELD) -> state = state | HELD; assert(!driving); driving = 1; got = true
-        :: else -> got = false
-        fi
-    }
+    atomic { got = !held; held = 1 }
 }
 
 inline leave()
 {
-    atomic { owes = (state & WAIT) != 0; state = 0; driving = 0 };
-    if
-    :: owes -> owes = false; call()
-    :: else
-    fi
+    held = 0;
+    look_if_any(HOW | HEIR);
+    rest = false
 }
 
 /* What is ready comes true. more: something did. */
@@ -177,14 +187,10 @@ inline poll()
     atomic { more = (ready != 0); done = done | ready; ready = 0 }
 }
 
-inline await() /* got: somebody has it, and will see us */
+inline tell()
 {
-    atomic {
-        if
-        :: state & HELD -> state = state | WAIT; got = true
-        :: else -> got = false
-        fi
-    }
+    look_if_any(HOW);
+    atomic { untold = rest; rest = false }
 }
 
 inline drive()
@@ -194,14 +200,14 @@ inline drive()
     :: else ->
 #ifdef WAKE_FIRST
         if
-        :: ready != 0 -> wake(); poll()
+        :: ready != 0 -> look_if_any(HOW); poll()
         :: else -> more = false
         fi;
 #else
         poll();
         untold = untold || more;
         if
-        :: untold -> choose(); wake(); untold = rest; rest = false
+        :: untold -> tell()
 #ifdef SINGLY
         :: more /* put off */
 #endif
@@ -212,26 +218,62 @@ inline drive()
         :: more -> more = false
         :: else ->
             if
-            :: !untold && ((done & BIT(me)) || ANY_READY) /* asleep on the bell */
+            :: !untold && ((done & BIT(me)) || ready != 0) /* asleep on the bell */
             :: untold ->
 #ifdef FORGET
                 untold = false
 #else
-                wake(); untold = rest; rest = false
+                look_if_any(ALL);
+                atomic { untold = rest; rest = false }
 #endif
             fi
         fi
     od
 }
 
+inline push()
+{
+#ifndef COUNT_LATE
+    out++;
+#endif
+    atomic { pushed = pushed | BIT(me) }
+}
+
+/* tug_waiters_unpark() */
+inline unpark()
+{
+    listed = true;
+    do
+    :: rung[me] -> coming--; break
+#ifdef LEAVE_AT_ONCE
+    :: !rung[me] -> atomic { pushed = pushed & (255 - BIT(me)); list = list & (255 - BIT(me)) }; out--; break
+#else
+    :: atomic { !rung[me] && turn == 0 -> turn = BUSY };
+        if
+        :: !rung[me] ->
+            take_in();
+            atomic { assert(list & BIT(me)); list = list & (255 - BIT(me)) };
+            out--;
+            listed = false
+        :: else
+        fi;
+        look_on();
+        rest = false;
+        if
+        :: listed
+        :: else -> break
+        fi
+#endif
+    od;
+    listed = false
+}
+
 inline park()
 {
-    atomic { bell[me] = 1; woken[me] = 0 };
-    parked = parked | BIT(me);
-    await();
+    atomic { rung[me] = 0; stands = stands | BIT(me) };
+    push();
     if
-    :: got ->
-        got = false;
+    :: held ->
         if
 #ifndef NO_LOOK
         :: done & BIT(me)
@@ -239,41 +281,28 @@ inline park()
 #else
         :: true ->
 #endif
+#ifdef COUNT_LATE
+            out++;
+#endif
             if
-            :: atomic {
-                    if
-                    :: !woken[me] -> asleep[me] = 1
-                    :: else
-                    fi
-                };
-                !asleep[me]
+            :: skip -> rung[me]
             :: skip /* a spurious wake */
             fi
         fi
     :: else
     fi;
-    /* tug_waiters_rise() */
-    atomic { owes = !(parked & BIT(me)); parked = parked & (255 - BIT(me)) };
-#ifndef RISE_AT_ONCE
-    looking == 0;
-#endif
-    if
-    :: owes -> coming--
-    :: else
-    fi;
-    owes = false;
-    relied_on = true
+    unpark();
+    atomic { stands = stands & (255 - BIT(me)); relied_on = true }
 }
 
-proctype waiter(byte me)
+proctype thread(byte me)
 {
     LOCALS;
-    byte turn;
+    byte n;
     bool relied_on, through;
     do
-    :: turn < TURNS ->
-        atomic { done = done & (255 - BIT(me)); waits = waits | BIT(me) };
-        run remote(me);
+    :: n < TURNS ->
+        atomic { done = done & (255 - BIT(me)); run remote(me) };
         do
         :: done & BIT(me) -> break
         :: else ->
@@ -281,16 +310,8 @@ proctype waiter(byte me)
             if
             :: got ->
                 got = false;
-#ifndef NO_TAKE_OVER
-                if
-                :: !(state & WAIT) && parked != 0 ->
-                    state = state | WAIT;
-                    choose();
-                    wake();
-                    untold = rest;
-                    rest = false
-                :: else
-                fi;
+#ifndef NO_TELL
+                tell();
 #endif
                 drive();
                 if
@@ -302,21 +323,40 @@ proctype waiter(byte me)
         od;
 #ifndef NO_PASS_ON
         if
-        :: !through && relied_on && parked != 0 ->
-            await();
-            if
-            :: got -> got = false
-            :: else -> call()
-            fi
+        :: !through && relied_on && !held -> look_if_any(HOW | HEIR); rest = false
         :: else
         fi;
 #endif
-        atomic {
-            waits = waits & (255 - BIT(me));
-            through = false;
-            relied_on = false;
-            turn++
-        }
+        atomic { through = false; relied_on = false; n++ }
+    :: else -> break
+    od;
+    atomic { returned++; first_back = first_back || me == 0 }
+}
+
+proctype fibre(byte me)
+{
+    LOCALS;
+    byte n;
+    do
+    :: n < TURNS ->
+        atomic { done = done & (255 - BIT(me)); run remote(me) };
+        do
+        :: done & BIT(me) -> break
+        :: else ->
+            atomic { rung[me] = 0; stands = stands | BIT(me) };
+            push();
+#ifndef NO_LOOK
+            if
+            :: done & BIT(me) -> look(ALL); rest = false
+            :: else
+            fi;
+#endif
+#ifdef COUNT_LATE
+            out++;
+#endif
+            atomic { rung[me] -> stands = stands & (255 - BIT(me)) }
+        od;
+        n++
     :: else -> break
     od;
     atomic { returned++; first_back = first_back || me == 0 }
@@ -328,7 +368,7 @@ proctype remote(byte which)
     which == 0 || first_back;
 #endif
 #ifdef LAST
-    which < WAITERS - 1 || returned == WAITERS - 1; /* what the last waits for comes from the others */
+    which < WAITS - 1 || returned == WAITS - 1; /* what the last waits for comes from the others */
 #endif
     ready = ready | BIT(which)
 }
@@ -344,16 +384,32 @@ proctype poster()
     returned++
 }
 
+/* Polls what no thread waits for. */
+proctype offload()
+{
+    LOCALS;
+end_idle:
+    do
+    :: atomic { (ready & (BIT(WAITS) - BIT(PARKED))) && !held -> held = 1; poll(); more = false };
+        leave()
+    od
+}
+
 init
 {
     byte n;
     atomic {
         do
-        :: n < WAITERS -> run waiter(n); n++
-        :: n >= WAITERS && n < THREADS -> run poster(); n++
+        :: n < PARKED -> run thread(n); n++
+        :: n >= PARKED && n < WAITS -> run fibre(n); n++
+        :: n >= WAITS && n < THREADS -> run poster(); n++
         :: else -> break
-        od
+        od;
+        if
+        :: FIBRES > 0 -> run offload()
+        :: else
+        fi
     };
     timeout;
-    assert(returned == THREADS && coming == 0 && parked == 0)
+    assert(returned == THREADS && coming == 0 && out == 0 && turn == 0 && !list && !pushed)
 }

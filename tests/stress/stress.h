@@ -68,16 +68,17 @@ static void stress_on_alarm(int number) {
     struct tug_engine *engine = &tug_engine;
     uint64_t word = atomic_load(&engine->ring.state);
     uint64_t head = atomic_load(&engine->ring.head);
-    fprintf(
-        stderr,
-        "FAILED: nothing moves: tail %llu head %llu flags %llx seq of the head's cell %llu, "
-        "%u jobs out, bells: waiters %x driver %x offload %x, deep %d; repeat with --seed %llu\n",
-        (unsigned long long)(word >> TUG_TAIL_SHIFT), (unsigned long long)head,
-        (unsigned long long)(word & (TUG_TAIL_ONE - 1)),
-        (unsigned long long)atomic_load(&engine->ring.cells[head & engine->ring.mask].seq),
-        atomic_load(&engine->outstanding), atomic_load(&engine->waiters.others.word),
-        atomic_load(&engine->driver.own.word), atomic_load(&engine->offload.own.word),
-        tug_notes_wanted_by(TUG_NOTES_OFFLOAD), (unsigned long long)stress.seed);
+    fprintf(stderr,
+            "FAILED: nothing moves: tail %llu head %llu flags %llx seq of the head's cell %llu, "
+            "%u jobs out, waits out %x coming %x, bells: driver %x offload %x, deep %d; repeat "
+            "with --seed %llu\n",
+            (unsigned long long)(word >> TUG_TAIL_SHIFT), (unsigned long long)head,
+            (unsigned long long)(word & (TUG_TAIL_ONE - 1)),
+            (unsigned long long)atomic_load(&engine->ring.cells[head & engine->ring.mask].seq),
+            atomic_load(&engine->outstanding), (uint32_t)atomic_load(&engine->waiters.out),
+            atomic_load(&engine->waiters.coming), atomic_load(&engine->driver.own.word),
+            atomic_load(&engine->offload.own.word), tug_notes_wanted_by(TUG_NOTES_OFFLOAD),
+            (unsigned long long)stress.seed);
     abort();
 }
 

@@ -38,45 +38,40 @@ static void execute_one(void) {
 static void entering_an_idle_ring_takes_the_baton(void **state) {
     (void)state;
     struct tug_ticket ticket = {0};
-    bool wake = true;
     assert_int_equal(tug_ring_enter(&ring, true, &ticket), TUG_ENTRY_BATON);
     assert_int_equal(flags(), TUG_BATON_HELD);
     assert_int_equal(tug_ring_tail(&ring), 0); /* no cell was used */
     assert_false(tug_baton_take(&ring));
     assert_int_equal(tug_ring_enter(&ring, true, &ticket), TUG_ENTRY_TICKET);
-    assert_false(tug_baton_leave(&ring, &wake)); /* reserved counts as work */
+    assert_false(tug_baton_leave(&ring)); /* reserved counts as work */
     tug_ring_commit(&ticket);
-    assert_false(tug_baton_leave(&ring, &wake));
+    assert_false(tug_baton_leave(&ring));
     execute_one();
-    assert_true(tug_baton_leave(&ring, &wake));
-    assert_false(wake);
+    assert_true(tug_baton_leave(&ring));
     assert_int_equal(flags(), 0);
     assert_int_equal(tug_ring_enter(&ring, true, &ticket), TUG_ENTRY_BATON);
 }
 
 static void one_taker_only(void **state) {
     (void)state;
-    bool wake;
     assert_true(tug_baton_take(&ring));
     assert_false(tug_baton_take(&ring));
-    assert_true(tug_baton_leave(&ring, &wake));
+    assert_true(tug_baton_leave(&ring));
     assert_true(tug_baton_take(&ring));
 }
 
 static void refusing_to_leave_keeps_the_baton(void **state) {
     (void)state;
-    bool wake;
     assert_true(tug_baton_take(&ring));
     (void)queue_one(true);
     uint64_t before = atomic_load(&ring.state);
-    assert_false(tug_baton_leave(&ring, &wake));
+    assert_false(tug_baton_leave(&ring));
     assert_int_equal(atomic_load(&ring.state), before);
     assert_false(tug_baton_take(&ring));
 }
 
 static void an_offer_goes_to_one_and_keeps_the_work(void **state) {
     (void)state;
-    bool wake;
     assert_true(tug_baton_take(&ring));
     (void)queue_one(true);
     (void)queue_one(true);
@@ -91,7 +86,7 @@ static void an_offer_goes_to_one_and_keeps_the_work(void **state) {
     assert_int_equal(flags(), TUG_BATON_HELD);
     for (int i = 0; i < 3; i++)
         execute_one();
-    assert_true(tug_baton_leave(&ring, &wake));
+    assert_true(tug_baton_leave(&ring));
 }
 
 static void without_driving_a_free_baton_is_put_up(void **state) {
@@ -138,58 +133,50 @@ static void who_clears_sleep_owes_the_ring_once(void **state) {
     execute_one();
     bool owes = false;
     assert_true(tug_baton_sleep(&ring));
-    assert_true(tug_baton_await(&ring, &owes));
+    assert_true(tug_baton_rouse(&ring, &owes));
     assert_true(owes);
-    assert_int_equal(flags(), TUG_BATON_HELD | TUG_BATON_WAIT);
-    assert_true(tug_baton_await(&ring, &owes));
+    assert_int_equal(flags(), TUG_BATON_HELD);
+    assert_true(tug_baton_rouse(&ring, &owes));
     assert_false(owes);
 }
 
-static void waiting_is_refused_when_the_baton_is_to_be_had(void **state) {
+static void no_holder_is_roused_when_the_baton_is_to_be_had(void **state) {
     (void)state;
     bool owes;
-    assert_false(tug_baton_await(&ring, &owes));
+    assert_false(tug_baton_rouse(&ring, &owes));
     assert_int_equal(flags(), 0);
     assert_true(tug_baton_take(&ring));
-    assert_true(tug_baton_await(&ring, &owes));
+    assert_true(tug_baton_rouse(&ring, &owes));
     (void)queue_one(true);
     tug_baton_offer(&ring);
-    assert_false(tug_baton_await(&ring, &owes));
+    assert_false(tug_baton_rouse(&ring, &owes));
     assert_true(tug_baton_take(&ring));
-    assert_true(tug_baton_awaited(&ring)); /* who waited before the offer still does */
 }
 
-static void waiters_are_reported_once(void **state) {
+static void a_held_baton_is_not_offered(void **state) {
     (void)state;
-    bool owes, wake = false;
+    assert_false(tug_baton_is_held(&ring));
     assert_true(tug_baton_take(&ring));
-    assert_false(tug_baton_clear_wait(&ring));
-    assert_true(tug_baton_await(&ring, &owes));
-    assert_true(tug_baton_awaited(&ring));
-    assert_true(tug_baton_clear_wait(&ring));
-    assert_false(tug_baton_clear_wait(&ring));
-    assert_false(tug_baton_awaited(&ring));
-    assert_true(tug_baton_await(&ring, &owes));
-    assert_true(tug_baton_leave(&ring, &wake));
-    assert_true(wake);
-    assert_int_equal(flags(), 0);
+    assert_true(tug_baton_is_held(&ring));
+    (void)queue_one(true);
+    tug_baton_offer(&ring);
+    assert_false(tug_baton_is_held(&ring));
 }
 
 static void flags_never_touch_the_tail(void **state) {
     (void)state;
-    bool owes, wake;
+    bool owes;
     assert_true(tug_baton_take(&ring));
     for (uint64_t i = 0; i < 3 * SIZE; i++) {
         (void)queue_one(true);
-        assert_true(tug_baton_await(&ring, &owes));
-        (void)tug_baton_clear_wait(&ring);
+        assert_true(tug_baton_rouse(&ring, &owes));
         tug_baton_offer(&ring);
         assert_true(tug_baton_take(&ring));
         execute_one();
         assert_true(tug_baton_sleep(&ring));
         tug_baton_awake(&ring);
         assert_int_equal(tug_ring_tail(&ring), i + 1);
-        assert_true(tug_baton_leave(&ring, &wake));
+        assert_true(tug_baton_leave(&ring));
         assert_int_equal(tug_ring_tail(&ring), i + 1);
         assert_true(tug_baton_take(&ring));
     }
@@ -205,8 +192,8 @@ int main(void) {
         CASE(without_driving_a_free_baton_is_put_up),
         CASE(sleep_is_refused_with_work),
         CASE(who_clears_sleep_owes_the_ring_once),
-        CASE(waiting_is_refused_when_the_baton_is_to_be_had),
-        CASE(waiters_are_reported_once),
+        CASE(no_holder_is_roused_when_the_baton_is_to_be_had),
+        CASE(a_held_baton_is_not_offered),
         CASE(flags_never_touch_the_tail),
     };
     return cmocka_run_group_tests_name("baton", tests, NULL, NULL);
