@@ -39,7 +39,7 @@ void tug_blocking_until(bool (*done)(void *), void *argument) {
     struct look look = {done, argument};
     tug_stat_add(TUG_STAT_OUTSIDE_WAITS, 1);
     if (tug_engine_running())
-        tug_engine_wait(look_from_outside, &look, TUG_HOST_NAP_NS);
+        tug_engine_wait(look_from_outside, &look, TUG_HOST_NAP_NS, 0);
     else
         tug_polite_until(done, argument);
 }

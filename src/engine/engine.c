@@ -287,13 +287,35 @@ struct wait {
     bool (*done)(void *);
     void *argument;
     int64_t nap_ns;
-    bool public; /* any thread may call done */
+    unsigned how; /* TUG_WAIT_* */
+    unsigned looks;
+    uint64_t host_ns; /* the host was polled last; 0: the wait has just begun */
 };
+
+/* Polls the host now and then. Asleep the thread looks seldom: looks do not tell the time. */
+static bool polls_host(struct wait *wait) {
+    if (wait->looks++ < TUG_LOOKS_TO_CLOCK)
+        return false;
+    const uint64_t now_ns = tug_clock_ns();
+    if (wait->host_ns == 0)
+        wait->host_ns = now_ns;
+    if (now_ns - wait->host_ns < TUG_VIGIL_NS)
+        return false;
+    wait->host_ns = now_ns;
+    tug_engine_poll_host();
+    return true;
+}
+
+static bool is_over(void *pointer) {
+    struct wait *wait = pointer;
+    return wait->done(wait->argument) ||
+           ((wait->how & TUG_WAIT_HOST) && polls_host(wait) && wait->done(wait->argument));
+}
 
 /* Sleeps at a prepared bell while another thread drives, or while only the offload thread may: that
  * one wakes parked threads after each round in which something has moved. False: the nap is over.
  */
-static bool sleep_on(struct tug_engine *engine, const struct wait *wait, struct tug_bell *bell,
+static bool sleep_on(struct tug_engine *engine, struct wait *wait, struct tug_bell *bell,
                      uint32_t key) {
     bool owes;
     if (!tug_baton_rouse(&engine->ring, &owes)) {
@@ -304,7 +326,7 @@ static bool sleep_on(struct tug_engine *engine, const struct wait *wait, struct 
     }
     if (owes)
         tug_engine_ring_driver(engine);
-    if (wait->done(wait->argument))
+    if (is_over(wait))
         return true;
     tug_stat_add(TUG_STAT_PARKS, 1);
     /* many naps disturb no more than one */
@@ -317,10 +339,10 @@ static bool sleep_on(struct tug_engine *engine, const struct wait *wait, struct 
 }
 
 /* False: nothing has happened. */
-static bool park(struct tug_engine *engine, const struct wait *wait) {
+static bool park(struct tug_engine *engine, struct wait *wait) {
     struct tug_parked parked;
-    const uint32_t key = tug_waiters_park(&engine->waiters, &parked,
-                                          wait->public ? wait->done : NULL, wait->argument);
+    const uint32_t key = tug_waiters_park(
+        &engine->waiters, &parked, wait->how & TUG_WAIT_PUBLIC ? wait->done : NULL, wait->argument);
     const bool woken = sleep_on(engine, wait, &parked.bell, key);
     tug_waiters_unpark(&engine->waiters, &parked, key);
     return woken;
@@ -396,14 +418,13 @@ static bool look_again(struct tug_engine *engine, struct tug_backoff *backoff) {
 }
 
 /* Drives until done. Meanwhile the offload thread leaves the news to this thread. */
-static void drive(struct tug_engine *engine, const struct wait *wait) {
+static void drive(struct tug_engine *engine, struct wait *wait) {
     struct tug_backoff backoff = {0};
     begin_looking(engine);
-    while (!wait->done(wait->argument)) {
+    while (!is_over(wait)) {
         (void)tug_engine_keep_looking(engine);
-        if (tug_driver_round(engine) ||
-            (!look_again(engine, &backoff) &&
-             tug_driver_sleep(engine, wait->done, wait->argument, wait->nap_ns)))
+        if (tug_driver_round(engine) || (!look_again(engine, &backoff) &&
+                                         tug_driver_sleep(engine, is_over, wait, wait->nap_ns)))
             tug_backoff_reset(&backoff);
     }
     end_looking(engine);
@@ -442,12 +463,12 @@ static bool should_park(struct tug_engine *engine, struct tug_backoff *backoff, 
     return !let_others_start(engine);
 }
 
-static enum tug_trace_why wait_awhile(struct tug_engine *engine, const struct wait *wait) {
+static enum tug_trace_why wait_awhile(struct tug_engine *engine, struct wait *wait) {
     struct tug_backoff backoff = {0};
     bool relied_on = false, woken = false;
     unsigned left = TUG_TURNS; /* times to let others go on before it parks */
     (void)let_others_start(engine);
-    while (!wait->done(wait->argument)) {
+    while (!is_over(wait)) {
         if (engine->may_drive && tug_baton_take(&engine->ring)) {
             tug_stat_add(TUG_STAT_HELPS, 1);
             tug_engine_tell(engine);
@@ -472,27 +493,22 @@ static enum tug_trace_why wait_awhile(struct tug_engine *engine, const struct wa
 /* The last thread that waits, if it has waited long, tells the offload thread that no caller polls
  * any more. One that leaves others waiting does not: they poll, and the offload thread would take
  * their core and the baton. After a short wait the offload thread finds out at its next beat. */
-static void wait_for(const struct wait *wait) {
+void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns, unsigned how) {
     struct tug_engine *engine = &tug_engine;
-    if (wait->done(wait->argument))
+    struct wait wait = {.done = done, .argument = argument, .nap_ns = nap_ns, .how = how};
+    if (done(argument)) {
+        tug_engine_pass();
         return;
+    }
     uint64_t start = tug_engine_hears(engine) ? tug_clock_ns() : 0;
     atomic_fetch_add_explicit(&engine->waiting, 1, memory_order_relaxed);
     const uint64_t begin_ns = tug_trace_begin(TUG_TRACE_WAIT);
-    const enum tug_trace_why why = wait_awhile(engine, wait);
+    const enum tug_trace_why why = wait_awhile(engine, &wait);
     tug_trace_end(TUG_TRACE_WAIT, why, begin_ns);
     const uint32_t waited = atomic_fetch_sub_explicit(&engine->waiting, 1, memory_order_relaxed);
     if (start != 0 && waited == 1 && tug_engine_hears(engine) &&
         tug_clock_ns() - start > TUG_TICK_NS)
         tug_engine_say_gone(engine);
-}
-
-void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns) {
-    wait_for(&(struct wait){done, argument, nap_ns, false});
-}
-
-void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns) {
-    wait_for(&(struct wait){done, argument, nap_ns, true});
 }
 
 bool tug_engine_drive_while(bool (*wants)(void *), void *argument) {
@@ -566,7 +582,7 @@ static bool drained_to(void *argument) {
 void tug_engine_drain(void) {
     uint64_t position = tug_ring_tail(&tug_engine.ring);
     if (!drained_to(&position))
-        tug_engine_wait_public(drained_to, &position, -1);
+        tug_engine_wait(drained_to, &position, -1, TUG_WAIT_PUBLIC);
 }
 
 /* ---- calls and jobs through the ring ---- */
@@ -603,7 +619,7 @@ void tug_engine_call(void (*function)(void *), void *argument) {
     ticket.cell->execute = execute_call;
     *(struct call *)ticket.cell->payload.bytes = (struct call){function, argument, &done};
     tug_engine_commit(&ticket);
-    tug_engine_wait_public(flag_is_set, &done, -1);
+    tug_engine_wait(flag_is_set, &done, -1, TUG_WAIT_PUBLIC);
 }
 
 static void execute_launch(struct tug_command *command) {

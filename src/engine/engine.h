@@ -78,16 +78,24 @@ void tug_engine_drain(void);
  */
 void tug_engine_launch(struct tug_job *job);
 
-/* Returns when done(argument) is true. Drives when nobody does, else pauses, yields and parks.
- * done() is called often, by this thread only, and reads (seq_cst) what completed() published.
- * nap_ns < 0: only the engine makes it true. nap_ns >= 0: it may also become true outside the
- * engine; no sleep is longer than this. */
-void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns);
+/* What done() of a wait is like. */
+enum tug_wait_how {
+    /* Other threads may call it too, as often as they like, until the wait has returned; it does no
+     * more than look. A parked thread is then woken when it is true, and not whenever anything has
+     * moved. */
+    TUG_WAIT_PUBLIC = 1,
+    /* It may depend on a message of the host's, for which this rank has posted a receive: the
+     * waiting thread polls the host, too, after some microseconds. */
+    TUG_WAIT_HOST = 2,
+};
 
-/* As tug_engine_wait(), for a done() that other threads may call too, as often as they like, until
- * this has returned; it may do no more than look. A thread that is parked is then woken when done()
- * is true, and not whenever anything has moved. */
-void tug_engine_wait_public(bool (*done)(void *), void *argument, int64_t nap_ns);
+/* Returns when done(argument) is true. Drives when nobody does, else pauses, yields and parks.
+ * done() is called often, by this thread only unless it is public, and reads (seq_cst) what
+ * completed() published. nap_ns < 0: only the engine makes it true. nap_ns >= 0: it may also become
+ * true outside the engine; no sleep is longer than this. how: TUG_WAIT_*. If it is true already the
+ * thread looks all the same where there is no offload thread, so that a program whose calls always
+ * end at once answers its peers. */
+void tug_engine_wait(bool (*done)(void *), void *argument, int64_t nap_ns, unsigned how);
 
 /* For a caller that waits for a condition outside the engine. It drives one round, and more while
  * wants(argument) is true, so that peers are served meanwhile. False: another thread has the baton.
@@ -110,8 +118,7 @@ void tug_engine_poll(void);
  * is free. Packets that are not full wait for more. */
 void tug_engine_come_again(bool (*news)(const void *), const void *argument);
 
-/* For a call that would have waited, and need not: where there is no offload thread it looks all
- * the same, so that a program whose calls always end at once answers its peers. */
+/* The same for a call that would have waited, and need not: see tug_engine_wait(). */
 void tug_engine_pass(void);
 
 /* No job will use the bell again: returns when no thread can be about to ring it, so that its

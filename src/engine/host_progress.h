@@ -58,14 +58,4 @@ bool tug_engine_look_inside(void);
 extern _Thread_local bool tug_engine_looked_inside;
 void tug_engine_leave_inside(void);
 
-/* A done() for a wait that may depend on a message of the host's, for which this rank has posted a
- * receive. After some microseconds it polls the host, too. Begun with done and argument. */
-struct tug_vigil {
-    bool (*done)(void *);
-    void *argument;
-    unsigned looks;
-    uint64_t host_ns; /* the host was polled last; 0: the wait has just begun */
-};
-bool tug_vigil_is_over(void *vigil);
-
 #endif

@@ -52,24 +52,6 @@ void tug_engine_poll_host(void) {
     tug_engine_leave_host();
 }
 
-bool tug_vigil_is_over(void *pointer) {
-    struct tug_vigil *vigil = pointer;
-    if (vigil->done(vigil->argument))
-        return true;
-    if (vigil->looks < TUG_LOOKS_TO_CLOCK) {
-        vigil->looks++;
-        return false;
-    }
-    const uint64_t now_ns = tug_clock_ns(); /* asleep it looks seldom: looks do not tell the time */
-    if (vigil->host_ns == 0)
-        vigil->host_ns = now_ns;
-    if (now_ns - vigil->host_ns < TUG_VIGIL_NS)
-        return false;
-    vigil->host_ns = now_ns;
-    tug_engine_poll_host();
-    return vigil->done(vigil->argument);
-}
-
 void tug_engine_keep_functions(void) {
     if (tug_level.active && tug_level.requested < MPI_THREAD_MULTIPLE)
         tug_engine_reserve_host();

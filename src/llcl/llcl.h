@@ -146,8 +146,9 @@ struct tug_counter_goal {
 bool tug_counter_reached(void *goal);
 
 /* tug_wait() for a done() that does more than look, or that only this thread may call: the thread
- * itself waits, whatever the program has set by tug_wait_hooks_set(). */
-void tug_context_wait(tug_context *context, bool (*done)(void *d), void *d);
+ * itself waits, whatever the program has set by tug_wait_hooks_set(). how: 0 or TUG_WAIT_HOST, see
+ * tug_engine_wait(). */
+void tug_context_wait(tug_context *context, bool (*done)(void *d), void *d, unsigned how);
 
 /* How many processes have been lost so far: whoever waits for a message looks whether it grows. Any
  * thread. */

@@ -76,34 +76,27 @@ static bool suspend(bool (*done)(void *d), void *d) {
 
 /* ---- waiting ---- */
 
-static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d,
-                            void (*engine_wait)(bool (*)(void *), void *, int64_t)) {
-    tug_burst_end();
-    if (done(d)) {
-        tug_engine_pass();
-        return;
-    }
-    atomic_store_explicit(&context->fabric.flush_wanted, true, memory_order_relaxed);
-    if (__builtin_expect(hooked, 0) && engine_wait != tug_engine_wait && suspend(done, d))
-        return;
-    engine_wait(done, d, NAP_NS);
-}
-
-/* The same for what may be the end of an operation: meanwhile none rests. */
-static inline void wait_for_end(tug_context *context, bool (*done)(void *d), void *d,
-                                void (*engine_wait)(bool (*)(void *), void *, int64_t)) {
+/* ends: done() may be the end of an operation, so that meanwhile none rests. */
+static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d, unsigned how,
+                            bool ends) {
     struct tug_fabric *fabric = &context->fabric;
     if (done(d)) {
         tug_burst_end();
         tug_engine_pass();
         return;
     }
-    /* seq_cst: pairs with whoever lets something rest, and looks whether somebody waits */
-    (void)atomic_fetch_add(&fabric->awaiting, 1);
-    if (atomic_load(&fabric->resting) > 0)
-        ask(context);
-    wait_for(context, done, d, engine_wait);
-    (void)atomic_fetch_sub_explicit(&fabric->awaiting, 1, memory_order_relaxed);
+    if (ends) {
+        /* seq_cst: pairs with the thread that lets something rest, and looks whether one waits */
+        (void)atomic_fetch_add(&fabric->awaiting, 1);
+        if (atomic_load(&fabric->resting) > 0)
+            ask(context);
+    }
+    tug_burst_end();
+    atomic_store_explicit(&fabric->flush_wanted, true, memory_order_relaxed);
+    if (__builtin_expect(!hooked, 1) || !(how & TUG_WAIT_PUBLIC) || !suspend(done, d))
+        tug_engine_wait(done, d, NAP_NS, how);
+    if (ends)
+        (void)atomic_fetch_sub_explicit(&fabric->awaiting, 1, memory_order_relaxed);
 }
 
 bool tug_context_test(tug_context *context, bool (*done)(void *d), void *d) {
@@ -130,20 +123,20 @@ static bool collect_and_look(void *pointer) {
 
 void tug_wait(tug_context *context, bool (*done)(void *d), void *d) {
     if (__builtin_expect(!hooked, 1)) {
-        tug_context_wait(context, done, d);
+        tug_context_wait(context, done, d, 0);
         return;
     }
-    wait_for_end(context, done, d, tug_engine_wait_public);
+    wait_for(context, done, d, TUG_WAIT_PUBLIC, true);
     if (hooks.self(hooks.d) == NULL)
         tug_engine_comes_back();
 }
 
-void tug_context_wait(tug_context *context, bool (*done)(void *d), void *d) {
+void tug_context_wait(tug_context *context, bool (*done)(void *d), void *d, unsigned how) {
     struct look look = {context, done, d};
     if (context->fabric.lone != NULL)
-        wait_for_end(context, collect_and_look, &look, tug_engine_wait);
+        wait_for(context, collect_and_look, &look, how, true);
     else
-        wait_for_end(context, done, d, tug_engine_wait);
+        wait_for(context, done, d, how, true);
 }
 
 void tug_context_replies(tug_context *context, bool soon) {
@@ -202,7 +195,7 @@ bool tug_counter_reached(void *argument) {
 
 int tug_counter_wait(tug_context *context, struct tug_counter *counter, uint64_t target) {
     struct tug_counter_goal goal = {counter, target};
-    wait_for_end(context, tug_counter_reached, &goal, tug_engine_wait_public);
+    wait_for(context, tug_counter_reached, &goal, TUG_WAIT_PUBLIC, true);
     return __atomic_load_n(&counter->status, __ATOMIC_RELAXED);
 }
 
@@ -224,5 +217,5 @@ static bool signal_reached(void *argument) {
 
 void tug_signal_wait(tug_context *context, const uint64_t *signal, uint64_t least) {
     struct signal_goal goal = {signal, least};
-    wait_for(context, signal_reached, &goal, tug_engine_wait_public);
+    wait_for(context, signal_reached, &goal, TUG_WAIT_PUBLIC, false);
 }

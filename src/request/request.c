@@ -291,16 +291,11 @@ static bool is_over(void *argument) {
 #define NAP_NS 200000 /* between looks of the host while the thread sleeps: Linux adds 50 us */
 
 void tug_request_wait_until(bool (*done)(void *), void *argument) {
-    struct tug_vigil vigil = {.done = done, .argument = argument};
-    tug_engine_wait(tug_vigil_is_over, &vigil, NAP_NS);
+    tug_engine_wait(done, argument, NAP_NS, TUG_WAIT_HOST);
 }
 
 static __attribute__((noinline)) void wait_for_pending(struct tug_request *request) {
     (void)tug_request_hand_over(request, true);
-    if (!tug_request_pending(request)) {
-        tug_engine_pass();
-        return;
-    }
     tug_request_wait_until(is_over, request);
 }
 

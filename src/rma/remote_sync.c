@@ -96,9 +96,8 @@ int tug_remote_error(int status) {
 }
 
 void tug_remote_wait(struct tug_remote *remote, bool (*done)(void *), void *argument) {
-    struct tug_vigil vigil = {.done = done, .argument = argument};
     if (!done(argument))
-        tug_context_wait(remote->domain->context, tug_vigil_is_over, &vigil);
+        tug_context_wait(remote->domain->context, done, argument, TUG_WAIT_HOST);
 }
 
 int tug_remote_wait_counter(struct tug_remote *remote, struct tug_counter *counter,

@@ -129,7 +129,7 @@ static void finish(struct worker *self, int which) {
     }
     /* fall through */
     default:
-        tug_engine_wait(reached, &goal, -1);
+        tug_engine_wait(reached, &goal, -1, 0);
     }
     STRESS_CHECK(reached(&goal), "a wait returned early");
     self->done++;

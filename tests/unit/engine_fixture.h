@@ -74,7 +74,7 @@ static inline void step_job_init(struct step_job *job, int steps, int permitted,
 }
 
 static inline void step_job_wait(struct step_job *job) {
-    tug_engine_wait(step_job_is_done, job, -1);
+    tug_engine_wait(step_job_is_done, job, -1, 0);
     assert_int_equal(atomic_load(&job->completed), 1);
     assert_int_equal(atomic_load(&job->moved), job->steps);
 }

@@ -191,7 +191,7 @@ static void waiting_for_something_outside(void **state) {
         pthread_t other;
         start_engine((enum tug_progress)mode, 16);
         assert_int_equal(pthread_create(&other, NULL, set_flag_later, (void *)&flag), 0);
-        tug_engine_wait(flag_is_set, (void *)&flag, 100000);
+        tug_engine_wait(flag_is_set, (void *)&flag, 100000, 0);
         assert_int_equal(atomic_load(&flag), 1);
         pthread_join(other, NULL);
         stop_engine();

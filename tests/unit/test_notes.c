@@ -562,7 +562,7 @@ static bool is_answered(void *argument) {
 }
 
 static void *wait_for_the_answer(void *argument) {
-    tug_engine_wait(is_answered, NULL, -1);
+    tug_engine_wait(is_answered, NULL, -1, 0);
     return argument;
 }
 

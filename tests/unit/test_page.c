@@ -40,7 +40,7 @@ static void begin(int step) {
 
 /* In the engine, until that step is wanted: whoever makes it true does not wake this thread. */
 static void wait_until(int step) {
-    tug_engine_wait(is_wanted, &step, 10000000);
+    tug_engine_wait(is_wanted, &step, 10000000, 0);
 }
 
 static void *wait_for_one(void *argument) {
@@ -65,7 +65,7 @@ static bool is_over(void *round) {
 }
 
 static void *wait_for_round(void *round) {
-    tug_engine_wait(is_over, round, 1000000);
+    tug_engine_wait(is_over, round, 1000000, 0);
     return NULL;
 }
 

@@ -86,7 +86,7 @@ static bool all_read(void *argument) {
 }
 
 static void *wait_for_all(void *argument) {
-    tug_engine_wait(all_read, NULL, -1);
+    tug_engine_wait(all_read, NULL, -1, 0);
     return argument;
 }
 
@@ -243,7 +243,7 @@ static void what_is_outside_is_waited_for_asleep(void **state) {
         atomic_store(&outside, false);
         atomic_store(&looks, 0);
         assert_int_equal(pthread_create(&other, NULL, make_it_so, NULL), 0);
-        tug_engine_wait(look_outside, NULL, 10000000);
+        tug_engine_wait(look_outside, NULL, 10000000, 0);
         pthread_join(other, NULL);
         stop_engine();
         assert_true(atomic_load(&looks) < 2 * (1000 + 100 * tug_settings.spin_us) + 100);
@@ -271,7 +271,7 @@ static void who_leaves_others_waiting_wakes_nobody(void **state) {
     const uint64_t before = atomic_load(wakes);
     for (int i = 0; i < WAITS; i++) {
         uint64_t until = check_clock_ns(CLOCK_MONOTONIC) + long_ns;
-        tug_engine_wait(it_is_late, &until, TUG_TICK_NS);
+        tug_engine_wait(it_is_late, &until, TUG_TICK_NS, 0);
     }
     const uint64_t after = atomic_load(wakes);
     assert_true(after - before < WAITS / 4);
