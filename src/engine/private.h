@@ -39,10 +39,6 @@ struct tug_engine_config {
 struct tug_engine {
     struct tug_ring ring;
 
-    /* read whenever the baton is put down */
-    struct tug_waiters waiters __attribute__((aligned(TUG_CACHE_LINE)));
-    _Atomic bool asked; /* the offload thread sleeps until the baton is put down */
-
     struct tug_sleeper driver; /* where the holder of the baton sleeps */
 
     struct tug_job *first __attribute__((aligned(TUG_CACHE_LINE))); /* jobs out; holder only */
@@ -58,14 +54,20 @@ struct tug_engine {
     unsigned told;      /* times that the offload thread was left asleep; holder only */
     _Atomic uint32_t nservices;   /* that are looked after now */
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
-    _Atomic uint32_t waiting;     /* threads in tug_engine_wait(), asleep or not */
-    struct tug_lease news;        /* callers advance the jobs and poll the services */
-    struct tug_lease host;        /* callers have the baton now and then, or call the host */
-    _Atomic bool stays;           /* a caller that polls says when it leaves */
-    _Atomic uint32_t looks;       /* looks of callers that poll */
+
+    /* what every thread reads when it puts the baton down, in one line */
+    struct tug_lease host __attribute__((aligned(TUG_CACHE_LINE))); /* callers have the baton now
+                                                                       and then, or call the host */
+    bool muted;                 /* tug_services_mute(); holder only */
+    _Atomic bool asked;         /* the offload thread sleeps until the baton is put down */
+    struct tug_waiters waiters; /* its first word */
+
+    _Atomic uint32_t waiting;              /* threads in tug_engine_wait(), asleep or not */
+    struct tug_lease news;                 /* callers advance the jobs and poll the services */
+    _Atomic bool stays;                    /* a caller that polls says when it leaves */
+    _Atomic uint32_t looks;                /* looks of callers that poll */
     _Atomic uint64_t *_Atomic looks_until; /* lease for peers: tug_engine_show_looking() */
     uint64_t said_ns;                      /* when that was said; holder only */
-    bool muted;                            /* tug_services_mute(); holder only */
     bool seldom;                           /* of services that were armed last; holder only */
     bool left; /* since the last poll from outside one from inside the host has left something to
                   it; holder only */
