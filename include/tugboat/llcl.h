@@ -406,7 +406,7 @@ TUG_API int tug_counter_wait(tug_context *context, struct tug_counter *counter, 
  *          one, also if that was before block(). It may return on another OS thread.
  *   wake   is called exactly once for each block(), by any thread, perhaps before block() or during
  *          it. The rules for callbacks hold: it must not wait for a user-level thread, and it may
- *          call no function of the library. It may take a short lock that no user-level thread
+ *          call no function of the library. It may take a short lock that no thread
  *          holds while it calls the library.
  *
  * While a user-level thread waits, the condition of its wait is called by any thread, one at a

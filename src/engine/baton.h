@@ -66,9 +66,9 @@ static inline bool tug_baton_is_held(struct tug_ring *ring) {
     return (atomic_load(&ring->state) & (TUG_BATON_HELD | TUG_BATON_OFFER)) == TUG_BATON_HELD;
 }
 
-/* A thread that is about to park, and stands in the list of waits, has the holder come round once
- * more if that sleeps. False: the baton is free or offered, the caller takes it instead.
- * *owes_ring: the holder sleeps, and the caller rings its bell. Any thread. */
+/* Call after the caller's wait was pushed. If the holder sleeps, clears SLEEP: the caller rings its
+ * bell (*owes_ring), and the holder comes round once more. False: the baton is free or offered, the
+ * caller takes it instead. Any thread. */
 static inline bool tug_baton_rouse(struct tug_ring *ring, bool *owes_ring) {
     uint64_t state = atomic_load(&ring->state); /* seq_cst, after the push of the wait */
     *owes_ring = false;

@@ -57,12 +57,13 @@ bool tug_completer_run(struct tug_engine *engine) {
         tug_completer_count(engine);
         job->completed(job);
     }
+    tug_engine_stir(engine, moved);
     return moved;
 }
 
 void tug_engine_tell(struct tug_engine *engine) {
     engine->rounds = 0;
-    engine->untold = tug_waiters_any(&engine->waiters) &&
+    engine->untold = tug_waiters_parked(&engine->waiters) &&
                      !tug_waiters_look(&engine->waiters, tug_engine_how(engine));
 }
 

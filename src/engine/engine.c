@@ -53,7 +53,6 @@ int tug_engine_start(const struct tug_engine_config *config) {
     tug_lease_set(&engine->news, 0);
     tug_lease_set(&engine->host, 0);
     engine->has_thread = false;
-    memset((void *)&engine->waiters, 0, sizeof(engine->waiters)); /* in the child of a fork */
     tug_lookout_open(&engine->driver.lookout);
     tug_lookout_open(&engine->offload.lookout);
     if (tug_settings.progress != TUG_PROGRESS_CALLER) {
@@ -94,6 +93,7 @@ void tug_engine_show_looking(_Atomic uint64_t *until) {
 
 void tug_engine_forked(void) {
     tug_engine_show_looking(&unshown);
+    memset((void *)&tug_engine.waiters, 0, sizeof(tug_engine.waiters)); /* of other threads */
     running = false;
 }
 
@@ -129,9 +129,9 @@ void tug_engine_commit(const struct tug_ticket *ticket) {
 void tug_engine_left(struct tug_engine *engine) {
     if (__builtin_expect(atomic_load(&engine->asked), 0) && atomic_exchange(&engine->asked, false))
         tug_engine_ring_offload(engine);
-    if (tug_waiters_any(&engine->waiters))
-        (void)tug_waiters_look(&engine->waiters,
-                               tug_engine_how(engine) | (engine->may_drive ? TUG_LOOK_HEIR : 0));
+    /* where the offload thread alone drives, its round has looked */
+    if (tug_waiters_parked(&engine->waiters) && engine->may_drive)
+        (void)tug_waiters_look(&engine->waiters, tug_engine_how(engine) | TUG_LOOK_HEIR);
 }
 
 void tug_engine_offer(struct tug_engine *engine) {
@@ -326,7 +326,7 @@ static bool sleep_on(struct tug_engine *engine, struct wait *wait, struct tug_be
     }
     if (owes)
         tug_engine_ring_driver(engine);
-    if (is_over(wait))
+    if (wait->done(wait->argument)) /* the host is not called here: its handlers may jump out */
         return true;
     tug_stat_add(TUG_STAT_PARKS, 1);
     /* many naps disturb no more than one */
@@ -348,8 +348,8 @@ static bool park(struct tug_engine *engine, struct wait *wait) {
     return woken;
 }
 
-/* This thread was on its way to the baton and leaves without having taken it. Parked threads relied
- * on it: the holder wakes them or, if there is none, this thread does. */
+/* A thread that has parked returns without the baton. Others may have been left asleep because it
+ * was coming: the holder wakes them or, if there is none, this thread does. */
 static void pass_on(struct tug_engine *engine) {
     if (engine->may_drive && !tug_baton_is_held(&engine->ring))
         tug_engine_left(engine);
@@ -552,12 +552,11 @@ void tug_engine_come_again(bool (*news)(const void *), const void *argument) {
 
 void tug_engine_suspend(struct tug_waiter *wait) {
     struct tug_engine *engine = &tug_engine;
-    const bool first = atomic_load(&engine->waiters.suspended) == 0;
+    const bool first = !tug_engine_has_suspended();
     bool (*const done)(void *) = wait->done;
     void *const argument = wait->argument;
     tug_waiters_add(&engine->waiters, wait); /* from here on *wait may be woken */
-    if (done(argument))
-        (void)tug_waiters_look(&engine->waiters, TUG_LOOK_ALL);
+    tug_engine_stir(engine, done(argument));
     if (first)
         tug_engine_nudge(engine); /* the driver may sleep without a limit */
     /* seq_cst, after the count: pairs with the thread's look at it before its deep sleep */
@@ -571,7 +570,7 @@ void tug_engine_comes_back(void) {
 }
 
 bool tug_engine_has_suspended(void) {
-    return atomic_load(&tug_engine.waiters.suspended) > 0;
+    return tug_waiters_suspended(&tug_engine.waiters);
 }
 
 static bool drained_to(void *argument) {

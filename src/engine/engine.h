@@ -118,7 +118,7 @@ void tug_engine_poll(void);
  * is free. Packets that are not full wait for more. */
 void tug_engine_come_again(bool (*news)(const void *), const void *argument);
 
-/* The same for a call that would have waited, and need not: see tug_engine_wait(). */
+/* One poll if there is no offload thread: for a call whose condition is true at once. */
 void tug_engine_pass(void);
 
 /* No job will use the bell again: returns when no thread can be about to ring it, so that its

@@ -16,5 +16,6 @@ unsigned tug_executor_run(struct tug_engine *engine, unsigned limit) {
         tug_stat_max(TUG_STAT_RING_HIGH_WATER,
                      executed + tug_ring_tail(ring) -
                          atomic_load_explicit(&ring->head, memory_order_relaxed));
+    tug_engine_stir(engine, executed > 0);
     return executed;
 }

@@ -196,11 +196,11 @@ static bool is_left_alone(struct tug_engine *engine, uint64_t now, uint64_t *loo
             (atomic_load(&engine->outstanding) > 0 || tug_notes_waiting() || tug_engine_serves()));
 }
 
-/* What no round does: polls the host, and looks whether waits without a thread have ended. */
+/* Polls the host, and looks at suspended waits, whose conditions may have come true outside of the
+ * engine. */
 static void do_each_beat(struct tug_engine *engine, struct beat *beat) {
     tug_host_beat(engine, &beat->host, beat->seen.served);
-    if (tug_engine_has_suspended())
-        (void)tug_waiters_look(&engine->waiters, TUG_LOOK_ALL);
+    tug_engine_stir(engine, true);
 }
 
 static uint64_t patience_ns(const struct tug_engine *engine) {

@@ -62,7 +62,8 @@ struct tug_engine {
     _Atomic bool asked;         /* the offload thread sleeps until the baton is put down */
     struct tug_waiters waiters; /* its first word */
 
-    _Atomic uint32_t waiting;              /* threads in tug_engine_wait(), asleep or not */
+    /* threads in tug_engine_wait(), asleep or not */
+    _Atomic uint32_t waiting __attribute__((aligned(TUG_CACHE_LINE)));
     struct tug_lease news;                 /* callers advance the jobs and poll the services */
     _Atomic bool stays;                    /* a caller that polls says when it leaves */
     _Atomic uint32_t looks;                /* looks of callers that poll */
@@ -199,8 +200,8 @@ static inline bool tug_engine_oversubscribed(const struct tug_engine *engine) {
     return atomic_load_explicit(&engine->waiting, memory_order_relaxed) > engine->cores;
 }
 
-/* The look that wakes as many threads as this process has cores for. Where the offload thread alone
- * drives, waits need no core to go on. */
+/* How parked threads are looked at: singly if more threads wait than there are cores, and they may
+ * drive. */
 static inline unsigned tug_engine_how(const struct tug_engine *engine) {
     return engine->may_drive && tug_engine_oversubscribed(engine) ? TUG_LOOK_SINGLY : TUG_LOOK_ALL;
 }
@@ -209,7 +210,14 @@ static inline unsigned tug_engine_how(const struct tug_engine *engine) {
  */
 void tug_engine_tell(struct tug_engine *engine);
 
-/* The baton was put down, or offered. */
+/* Something has moved: looks at suspended waits. */
+static inline void tug_engine_stir(struct tug_engine *engine, bool moved) {
+    if (moved && tug_waiters_suspended(&engine->waiters))
+        (void)tug_waiters_look(&engine->waiters, TUG_LOOK_SUSPENDED);
+}
+
+/* The baton was put down, or offered: rings the offload thread if it has asked, looks at parked
+ * threads, and wakes one to take the baton. */
 void tug_engine_left(struct tug_engine *engine);
 
 /* The offload thread is in its deep sleep, and every answer to an outstanding operation ends that

@@ -47,6 +47,7 @@ bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
      * pairs with that push, which the driver looks for after this */
     if (moved)
         atomic_thread_fence(memory_order_seq_cst);
+    tug_engine_stir(engine, moved);
     return moved;
 }
 

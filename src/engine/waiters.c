@@ -1,13 +1,21 @@
 #include "engine/waiters.h"
 
-#include <sched.h>
-
 #include "base/stats.h"
 #include "base/trace.h"
 
-#define BUSY 8u /* a thread has the list; beside TUG_LOOK_* */
+/* beside TUG_LOOK_* in `turn` */
+#define LEAVING 16u /* take out the threads that are leaving */
+#define BUSY 32u    /* a thread has the list */
+#define PARKED ((unsigned)TUG_LOOK_SINGLY | TUG_LOOK_ALL)
 
-/* The thread reads the word, and may go from here on: to wake a dead bell wakes no thread. */
+/* what a wait adds to `out` */
+#define ONE_SHARED ((uint64_t)1)
+#define ONE_PRIVATE ((uint64_t)1 << 16)
+#define ONE_SUSPENDED ((uint64_t)1 << 32)
+#define PRIVATE(out) ((out) >> 16 & UINT16_MAX)
+
+/* The thread may go when the word has changed. The call of the kernel may then wake another sleeper
+ * at this address for nothing, which every user of a futex bears. */
 static void ring(struct tug_waiter *wait) {
     if (tug_bell_ring(&((struct tug_parked *)wait)->bell, false)) {
         tug_stat_add(TUG_STAT_WAKES, 1);
@@ -19,19 +27,14 @@ static bool is_parked(const struct tug_waiter *wait) {
     return wait->wake == ring;
 }
 
-/* A thread that is woken for its condition, or for the baton, and on which others rely then. */
-static bool is_single(const struct tug_waiter *wait) {
-    return is_parked(wait) && wait->done != NULL;
-}
-
-#define NOT_SINGLY ((uint64_t)1 << 32)
-
-static uint64_t size_of(const struct tug_waiter *wait) {
-    return is_single(wait) ? 1 : 1 + NOT_SINGLY;
+static uint64_t one_of(const struct tug_waiter *wait) {
+    if (!is_parked(wait))
+        return ONE_SUSPENDED;
+    return wait->done != NULL ? ONE_SHARED : ONE_PRIVATE;
 }
 
 static void push(struct tug_waiters *waiters, struct tug_waiter *wait) {
-    atomic_fetch_add(&waiters->out, size_of(wait)); /* seq_cst, before the caller's second look */
+    atomic_fetch_add(&waiters->out, one_of(wait)); /* seq_cst, before the caller's second look */
     struct tug_waiter *next = atomic_load_explicit(&waiters->pushed, memory_order_relaxed);
     do
         wait->next = next;
@@ -46,50 +49,62 @@ static void take_in(struct tug_waiters *waiters) {
     *end = atomic_exchange(&waiters->pushed, NULL);
 }
 
-static struct tug_waiter *take_out(struct tug_waiters *waiters, struct tug_waiter **at) {
+/* Takes it out and wakes it. It counts in `out` for so long, since its wake() may use what is set
+ * while there are suspended waits. */
+static void wake(struct tug_waiters *waiters, struct tug_waiter **at) {
     struct tug_waiter *wait = *at;
+    const uint64_t one = one_of(wait);
     *at = wait->next;
-    atomic_fetch_sub(&waiters->out, size_of(wait));
-    return wait;
+    wait->wake(wait);
+    atomic_fetch_sub(&waiters->out, one);
 }
 
 static bool is_one_coming(struct tug_waiters *waiters) {
     return atomic_load(&waiters->coming) > 0;
 }
 
-static void wake(struct tug_waiters *waiters, struct tug_waiter **at) {
-    struct tug_waiter *wait = take_out(waiters, at);
-    if (is_single(wait))
-        atomic_fetch_add(&waiters->coming, 1);
-    else if (!is_parked(wait))
-        atomic_fetch_sub(&waiters->suspended, 1);
-    wait->wake(wait);
+/* The same of a parked one with a done(). */
+static void call(struct tug_waiters *waiters, struct tug_waiter **at) {
+    ((struct tug_parked *)*at)->coming = true;
+    atomic_fetch_add(&waiters->coming, 1);
+    wake(waiters, at);
 }
 
-static void wake_heir(struct tug_waiters *waiters) {
+static void call_heir(struct tug_waiters *waiters) {
     struct tug_waiter **at = &waiters->first;
-    while (*at != NULL && !is_single(*at))
+    while (*at != NULL && one_of(*at) != ONE_SHARED)
         at = &(*at)->next;
     if (*at != NULL && !is_one_coming(waiters))
-        wake(waiters, at);
+        call(waiters, at);
 }
 
-/* One round. */
+static bool is_leaving(const struct tug_waiter *wait) {
+    return is_parked(wait) && atomic_load(&((const struct tug_parked *)wait)->leaving);
+}
+
+/* One round. False: some were held back. */
 static bool look_round(struct tug_waiters *waiters, unsigned how) {
-    bool left = false;
+    bool all = true;
     take_in(waiters);
     for (struct tug_waiter **at = &waiters->first; *at != NULL;) {
         struct tug_waiter *wait = *at;
-        const bool held_back = !(how & TUG_LOOK_ALL) && is_single(wait) && is_one_coming(waiters);
-        left |= held_back;
-        if (held_back || (wait->done != NULL && !wait->done(wait->argument)))
+        const bool shared = one_of(wait) == ONE_SHARED;
+        const bool looked_at = how & (is_parked(wait) ? PARKED : TUG_LOOK_SUSPENDED);
+        const bool held_back =
+            looked_at && shared && !(how & TUG_LOOK_ALL) && is_one_coming(waiters);
+        all &= !held_back;
+        if ((how & LEAVING) && is_leaving(wait))
+            wake(waiters, at);
+        else if (!looked_at || held_back || (wait->done != NULL && !wait->done(wait->argument)))
             at = &wait->next;
+        else if (shared)
+            call(waiters, at);
         else
             wake(waiters, at);
     }
     if (how & TUG_LOOK_HEIR)
-        wake_heir(waiters);
-    return !left;
+        call_heir(waiters);
+    return all;
 }
 
 /* Rounds until no more looks are asked for; then puts the list down. */
@@ -109,13 +124,13 @@ static bool look_on(struct tug_waiters *waiters) {
 
 bool tug_waiters_look(struct tug_waiters *waiters, unsigned how) {
     const uint64_t out = atomic_load(&waiters->out);
-    if (!(how & TUG_LOOK_ALL) && out < NOT_SINGLY && is_one_coming(waiters))
-        return out == 0; /* no wait would be woken */
+    if ((how & (PARKED | TUG_LOOK_SUSPENDED)) == TUG_LOOK_SINGLY && PRIVATE(out) == 0 &&
+        is_one_coming(waiters))
+        return (uint32_t)out == 0; /* no wait would be woken */
     return !(atomic_fetch_or(&waiters->turn, BUSY | how) & BUSY) && look_on(waiters);
 }
 
 void tug_waiters_add(struct tug_waiters *waiters, struct tug_waiter *wait) {
-    atomic_fetch_add(&waiters->suspended, 1);
     push(waiters, wait);
 }
 
@@ -132,28 +147,34 @@ static bool was_rung(const struct tug_parked *parked, uint32_t key) {
     return atomic_load_explicit(&parked->bell.word, memory_order_acquire) != key;
 }
 
-static void leave_list(struct tug_waiters *waiters, const struct tug_waiter *wait) {
+/* The caller has the list. */
+static void take_out(struct tug_waiters *waiters, const struct tug_waiter *wait) {
     struct tug_waiter **at = &waiters->first;
     take_in(waiters);
     while (*at != wait)
         at = &(*at)->next;
-    (void)take_out(waiters, at);
+    *at = wait->next;
+    atomic_fetch_sub(&waiters->out, one_of(wait));
+}
+
+/* By this thread, or else by the one that has the list: that one rings. */
+static void leave(struct tug_waiters *waiters, struct tug_parked *parked, uint32_t key) {
+    uint32_t none = 0;
+    if (atomic_compare_exchange_strong(&waiters->turn, &none, BUSY)) {
+        if (!was_rung(parked, key))
+            take_out(waiters, &parked->wait);
+        (void)look_on(waiters);
+        return;
+    }
+    atomic_store(&parked->leaving, true); /* seq_cst, before the look is asked for */
+    (void)tug_waiters_look(waiters, LEAVING);
+    while (!was_rung(parked, key))
+        (void)tug_bell_wait(&parked->bell, key, -1, false);
 }
 
 void tug_waiters_unpark(struct tug_waiters *waiters, struct tug_parked *parked, uint32_t key) {
-    bool listed = true;
-    while (listed && !was_rung(parked, key)) {
-        uint32_t none = 0;
-        if (!atomic_compare_exchange_strong(&waiters->turn, &none, BUSY)) {
-            sched_yield();
-            continue;
-        }
-        if (!was_rung(parked, key)) {
-            leave_list(waiters, &parked->wait);
-            listed = false;
-        }
-        (void)look_on(waiters);
-    }
-    if (listed && is_single(&parked->wait))
+    if (!was_rung(parked, key))
+        leave(waiters, parked, key);
+    if (parked->coming)
         atomic_fetch_sub(&waiters->coming, 1);
 }

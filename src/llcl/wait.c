@@ -61,7 +61,7 @@ static void wake(struct tug_waiter *wait) {
     hooks.wake(hooks.d, ((struct user_thread *)wait)->self);
 }
 
-/* False: the caller is none, it waits with its thread. */
+/* False: the caller is no user-level thread. */
 static bool suspend(bool (*done)(void *d), void *d) {
     struct user_thread thread = {.self = hooks.self(hooks.d)};
     if (thread.self == NULL)
@@ -76,7 +76,8 @@ static bool suspend(bool (*done)(void *d), void *d) {
 
 /* ---- waiting ---- */
 
-/* ends: done() may be the end of an operation, so that meanwhile none rests. */
+/* ends: done() depends on the end of an operation; operations of this context do not rest during
+ * the wait. */
 static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d, unsigned how,
                             bool ends) {
     struct tug_fabric *fabric = &context->fabric;
@@ -92,9 +93,11 @@ static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d
             ask(context);
     }
     tug_burst_end();
-    atomic_store_explicit(&fabric->flush_wanted, true, memory_order_relaxed);
-    if (__builtin_expect(!hooked, 1) || !(how & TUG_WAIT_PUBLIC) || !suspend(done, d))
-        tug_engine_wait(done, d, NAP_NS, how);
+    if (!done(d)) {
+        atomic_store_explicit(&fabric->flush_wanted, true, memory_order_relaxed);
+        if (__builtin_expect(!hooked, 1) || !(how & TUG_WAIT_PUBLIC) || !suspend(done, d))
+            tug_engine_wait(done, d, NAP_NS, how);
+    }
     if (ends)
         (void)atomic_fetch_sub_explicit(&fabric->awaiting, 1, memory_order_relaxed);
 }

@@ -18,7 +18,7 @@
  * LATE: nothing becomes ready for the others before the first has returned, so that no wake meant for
  * them hides that its own was lost. Broken variants, to be found wrong: NO_LOOK (a thread does not look
  * again after the push), COUNT_LATE (it is counted after that look), NO_PASS_ON, NO_TELL, NO_HEIR,
- * LEAVE_AT_ONCE (a thread leaves the list without having it), NO_AGAIN (the thread that looks does not go
+ * LEAVE_AT_ONCE (a thread leaves the list without having it), LEAVE_SILENTLY (it asks for no look), NO_AGAIN (the thread that looks does not go
  * round again), READ_LATE (it takes the looks that were asked for after its round), WAKE_FIRST (it looks
  * before it makes things true), STEP_LATE (it reads a wait that it has woken), FORGET (what was put off).
  */
@@ -40,12 +40,14 @@
 #define BIT(n) (1 << (n))
 
 /* bits of `turn`, as in the code */
-#define LOOK 1
-#define ALL 2
-#define HEIR 4
-#define BUSY 8
+#define SUSPENDED 1
+#define ONE 2
+#define ALL 4
+#define HEIR 8
+#define LEAVING 16
+#define BUSY 32
 #ifdef SINGLY
-#define HOW LOOK
+#define HOW ONE
 #else
 #define HOW ALL
 #endif
@@ -53,8 +55,11 @@
 bit held;             /* the baton */
 byte ready;           /* bits: the holder can make it true */
 byte done;            /* bits: it is */
-byte out;
+byte out;             /* parked */
+byte suspended;
 byte coming;
+byte counted;         /* bits: as coming, when it was woken */
+byte leaving;         /* bits */
 byte turn;
 byte pushed;          /* bits */
 byte list;            /* bits; of the thread that has set BUSY */
@@ -65,7 +70,7 @@ byte returned;
 bit first_back;
 bit untold;           /* some may be left asleep; the holder's */
 
-#define LOCALS byte i, how; bool got, more, rest, listed, held_back
+#define LOCALS byte i, how; bool got, more, rest, held_back
 
 inline touch(n)
 {
@@ -80,15 +85,20 @@ inline take_in()
 inline wake(n)
 {
     atomic { touch(n); list = list & (255 - BIT(n)) };
-    out--;
-    if
-    :: n < PARKED -> coming++
-    :: else
-    fi;
     atomic { touch(n); assert(!rung[n]); rung[n] = 1 };
 #ifdef STEP_LATE
-    touch(n)
+    touch(n);
 #endif
+    if
+    :: n < PARKED -> out--
+    :: else -> suspended--
+    fi
+}
+
+inline call(n)
+{
+    atomic { touch(n); counted = counted | BIT(n); coming++ };
+    wake(n)
 }
 
 /* rest: others may be left asleep */
@@ -99,14 +109,24 @@ inline look_round()
     i = 0;
     do
     :: i < WAITS && !(list & BIT(i)) -> i++
-    :: i < WAITS && (list & BIT(i)) ->
-        held_back = !(how & ALL) && i < PARKED && coming > 0;
-        rest = rest || held_back;
+    :: i < PARKED && (list & BIT(i)) ->
         if
-        :: !held_back && (done & BIT(i)) -> wake(i)
-        :: else
+        :: (how & LEAVING) && (leaving & BIT(i)) -> wake(i)
+        :: else ->
+            held_back = (how & ONE) && !(how & ALL) && coming > 0;
+            rest = rest || held_back;
+            if
+            :: (how & (ONE | ALL)) && !held_back && (done & BIT(i)) -> call(i)
+            :: else
+            fi
         fi;
         atomic { held_back = false; i++ }
+    :: i >= PARKED && i < WAITS && (list & BIT(i)) ->
+        if
+        :: (how & SUSPENDED) && (done & BIT(i)) -> wake(i)
+        :: else
+        fi;
+        i++
     :: i == WAITS -> break
     od;
 #ifndef NO_HEIR
@@ -114,7 +134,7 @@ inline look_round()
     :: (how & HEIR) && coming == 0 && (list & (BIT(PARKED) - 1)) ->
         i = 0;
         do
-        :: list & BIT(i) -> wake(i); break
+        :: list & BIT(i) -> call(i); break
         :: else -> i++
         od
     :: else
@@ -158,6 +178,15 @@ inline look(wanted)
     if
     :: got -> got = false; look_on()
     :: else -> rest = true
+    fi
+}
+
+/* Something has moved. */
+inline stir()
+{
+    if
+    :: suspended > 0 -> look(SUSPENDED); rest = false
+    :: else
     fi
 }
 
@@ -205,6 +234,10 @@ inline drive()
         fi;
 #else
         poll();
+        if
+        :: more -> stir()
+        :: else
+        fi;
         untold = untold || more;
         if
         :: untold -> tell()
@@ -231,10 +264,18 @@ inline drive()
     od
 }
 
+inline count()
+{
+    if
+    :: me < PARKED -> out++
+    :: else -> suspended++
+    fi
+}
+
 inline push()
 {
 #ifndef COUNT_LATE
-    out++;
+    count();
 #endif
     atomic { pushed = pushed | BIT(me) }
 }
@@ -242,35 +283,50 @@ inline push()
 /* tug_waiters_unpark() */
 inline unpark()
 {
-    listed = true;
-    do
-    :: rung[me] -> coming--; break
+    if
+    :: rung[me]
 #ifdef LEAVE_AT_ONCE
-    :: !rung[me] -> atomic { pushed = pushed & (255 - BIT(me)); list = list & (255 - BIT(me)) }; out--; break
+    :: !rung[me] -> atomic { pushed = pushed & (255 - BIT(me)); list = list & (255 - BIT(me)) }; out--
 #else
-    :: atomic { !rung[me] && turn == 0 -> turn = BUSY };
+    :: !rung[me] ->
+        atomic {
+            got = (turn == 0);
+            if
+            :: got -> turn = BUSY
+            :: else
+            fi
+        };
         if
-        :: !rung[me] ->
-            take_in();
-            atomic { assert(list & BIT(me)); list = list & (255 - BIT(me)) };
-            out--;
-            listed = false
-        :: else
-        fi;
-        look_on();
-        rest = false;
-        if
-        :: listed
-        :: else -> break
-        fi
+        :: got ->
+            got = false;
+            if
+            :: !rung[me] ->
+                take_in();
+                atomic { assert(list & BIT(me)); list = list & (255 - BIT(me)) };
+                out--
+            :: else
+            fi;
+            look_on()
+        :: else ->
+            atomic { leaving = leaving | BIT(me) };
+#ifndef LEAVE_SILENTLY
+            look(LEAVING);
 #endif
-    od;
-    listed = false
+            rung[me]
+        fi;
+        rest = false
+#endif
+    fi;
+    if
+    :: atomic { counted & BIT(me) -> coming--; counted = counted & (255 - BIT(me)) }
+    :: else
+    fi;
+    atomic { leaving = leaving & (255 - BIT(me)); rung[me] = 0 }
 }
 
 inline park()
 {
-    atomic { rung[me] = 0; stands = stands | BIT(me) };
+    stands = stands | BIT(me);
     push();
     if
     :: held ->
@@ -282,7 +338,7 @@ inline park()
         :: true ->
 #endif
 #ifdef COUNT_LATE
-            out++;
+            count();
 #endif
             if
             :: skip -> rung[me]
@@ -347,12 +403,12 @@ proctype fibre(byte me)
             push();
 #ifndef NO_LOOK
             if
-            :: done & BIT(me) -> look(ALL); rest = false
+            :: done & BIT(me) -> look(SUSPENDED); rest = false
             :: else
             fi;
 #endif
 #ifdef COUNT_LATE
-            out++;
+            count();
 #endif
             atomic { rung[me] -> stands = stands & (255 - BIT(me)) }
         od;
@@ -378,7 +434,7 @@ proctype poster()
     LOCALS;
     take();
     if
-    :: got -> atomic { got = false; poll(); more = false }; leave()
+    :: got -> atomic { got = false; poll(); more = false }; stir(); leave()
     :: else
     fi;
     returned++
@@ -391,6 +447,7 @@ proctype offload()
 end_idle:
     do
     :: atomic { (ready & (BIT(WAITS) - BIT(PARKED))) && !held -> held = 1; poll(); more = false };
+        stir();
         leave()
     od
 }
@@ -411,5 +468,5 @@ init
         fi
     };
     timeout;
-    assert(returned == THREADS && coming == 0 && out == 0 && turn == 0 && !list && !pushed)
+    assert(returned == THREADS && coming == 0 && out == 0 && suspended == 0 && turn == 0 && !list && !pushed)
 }

@@ -41,7 +41,7 @@ static int unpark_all(void **state) {
     (void)state;
     for (int i = 0; i < N; i++)
         unpark(i);
-    assert_false(tug_waiters_any(&waiters));
+    assert_false(tug_waiters_parked(&waiters));
     assert_int_equal(atomic_load(&waiters.coming), 0);
     return 0;
 }
@@ -200,45 +200,63 @@ static int wake_all(void **state) {
     (void)state;
     for (int i = 0; i < N; i++)
         atomic_store(&waits[i].flag, 1);
-    (void)look(TUG_LOOK_ALL);
+    (void)look(TUG_LOOK_SUSPENDED);
     for (int i = 0; i < N; i++)
         assert_int_equal(atomic_load(&waits[i].woken), 1);
-    assert_false(tug_waiters_any(&waiters));
-    assert_int_equal(atomic_load(&waiters.suspended), 0);
+    assert_false(tug_waiters_suspended(&waiters));
     return 0;
 }
 
 static void a_wait_is_woken_once(void **state) {
     (void)state;
-    (void)look(TUG_LOOK_ALL);
+    (void)look(TUG_LOOK_SUSPENDED);
     for (int i = 0; i < N; i++)
         assert_int_equal(atomic_load(&waits[i].woken), 0);
     for (int i = 0; i < N; i += 2)
         atomic_store(&waits[i].flag, 1);
-    (void)look(TUG_LOOK_SINGLY);
-    (void)look(TUG_LOOK_ALL);
+    (void)look(TUG_LOOK_SUSPENDED);
+    (void)look(TUG_LOOK_SUSPENDED);
     for (int i = 0; i < N; i++)
         assert_int_equal(atomic_load(&waits[i].woken), i % 2 == 0);
-    assert_int_equal(atomic_load(&waiters.suspended), N / 2);
+    assert_int_equal(atomic_load(&waiters.out) >> 32, N / 2);
+}
+
+/* Threads that put the baton down do not go through a thousand of them. */
+static void a_look_at_parked_threads_leaves_them_alone(void **state) {
+    (void)state;
+    atomic_store(&waits[0].flag, 1);
+    park(0);
+    atomic_store(&flags[0], 1);
+    (void)look(TUG_LOOK_ALL);
+    assert_true(was_rung(0));
+    assert_int_equal(atomic_load(&waits[0].woken), 0);
+    unpark(0);
+    park(0);
+    atomic_store(&flags[0], 1);
+    (void)look(TUG_LOOK_SUSPENDED);
+    assert_false(was_rung(0));
+    assert_int_equal(atomic_load(&waits[0].woken), 1);
+    push(&waits[0]);
+    unpark(0);
 }
 
 static void a_thread_that_is_woken_may_wait_again(void **state) {
     (void)state;
     atomic_store(&waits[1].flag, 1);
-    (void)look(TUG_LOOK_ALL);
+    (void)look(TUG_LOOK_SUSPENDED);
     push(&waits[1]);
-    (void)look(TUG_LOOK_ALL);
+    (void)look(TUG_LOOK_SUSPENDED);
     assert_int_equal(atomic_load(&waits[1].woken), 0);
 }
 
 /* No thread sleeps there, so none of them takes the baton. */
 static void none_of_them_is_called_to_the_baton(void **state) {
     (void)state;
-    (void)look(TUG_LOOK_ALL | TUG_LOOK_HEIR);
+    (void)look(TUG_LOOK_SUSPENDED | TUG_LOOK_ALL | TUG_LOOK_HEIR);
     for (int i = 0; i < N; i++)
         assert_int_equal(atomic_load(&waits[i].woken), 0);
     park(0);
-    (void)look(TUG_LOOK_ALL | TUG_LOOK_HEIR);
+    (void)look(TUG_LOOK_SUSPENDED | TUG_LOOK_ALL | TUG_LOOK_HEIR);
     assert_true(was_rung(0));
     unpark(0);
 }
@@ -247,7 +265,7 @@ static void make_all_true(struct wait *wait) {
     (void)wait;
     for (int i = 0; i < N; i++)
         atomic_store(&waits[i].flag, 1);
-    assert_false(look(TUG_LOOK_ALL)); /* left to the look that is going on */
+    assert_false(look(TUG_LOOK_SUSPENDED)); /* left to the look that is going on */
 }
 
 /* Whichever place in the list it has: those before it have been looked at already. */
@@ -255,7 +273,7 @@ static void a_look_within_a_look_is_made_up_for(void **state) {
     (void)state;
     for (int which = 0; which < N; which++) {
         waits[which].while_looked_at = make_all_true;
-        (void)look(TUG_LOOK_ALL);
+        (void)look(TUG_LOOK_SUSPENDED);
         for (int i = 0; i < N; i++) {
             assert_int_equal(atomic_load(&waits[i].woken), 1);
             push(&waits[i]);
@@ -269,26 +287,55 @@ static void push_late(struct wait *wait) {
     (void)wait;
     push(&late);
     atomic_store(&late.flag, 1);
-    (void)look(TUG_LOOK_ALL);
+    (void)look(TUG_LOOK_SUSPENDED);
 }
 
 static void a_wait_that_comes_during_a_look_is_looked_at(void **state) {
     (void)state;
     waits[N - 1].while_looked_at = push_late;
-    (void)look(TUG_LOOK_ALL);
+    (void)look(TUG_LOOK_SUSPENDED);
     assert_int_equal(atomic_load(&late.woken), 1);
+}
+
+static pthread_t leaver;
+static _Atomic bool has_left;
+
+static void *leave_list(void *argument) {
+    (void)argument;
+    unpark(0);
+    atomic_store(&has_left, true);
+    return NULL;
+}
+
+static void let_one_leave(struct wait *wait) {
+    (void)wait;
+    pthread_create(&leaver, NULL, leave_list, NULL);
+    while (!atomic_load(&parked[0].leaving))
+        sched_yield();
+}
+
+/* It sleeps until the look is over, and is not taken for one that comes. */
+static void a_thread_that_leaves_during_a_look_is_taken_out(void **state) {
+    (void)state;
+    park(0);
+    waits[N - 1].while_looked_at = let_one_leave;
+    (void)look(TUG_LOOK_SUSPENDED);
+    pthread_join(leaver, NULL);
+    assert_true(atomic_load(&has_left));
+    assert_false(tug_waiters_parked(&waiters));
+    assert_int_equal(atomic_load(&waiters.coming), 0);
 }
 
 static void call_heir(struct wait *wait) {
     (void)wait;
-    assert_false(look(TUG_LOOK_ALL | TUG_LOOK_HEIR));
+    assert_false(look(TUG_LOOK_SUSPENDED | TUG_LOOK_ALL | TUG_LOOK_HEIR));
 }
 
 static void an_heir_asked_for_during_a_look_is_woken(void **state) {
     (void)state;
     park(0);
     waits[N - 1].while_looked_at = call_heir;
-    (void)look(TUG_LOOK_SINGLY);
+    (void)look(TUG_LOOK_SUSPENDED);
     assert_true(was_rung(0));
     unpark(0);
 }
@@ -307,7 +354,7 @@ static void *wait_again_and_again(void *argument) {
     for (int turn = 0; turn < TURNS; turn++) {
         if (!parks) {
             push(wait);
-            (void)look(TUG_LOOK_ALL);
+            (void)look(TUG_LOOK_SUSPENDED);
             while (atomic_load(&wait->woken) == 0)
                 sched_yield();
             continue;
@@ -315,7 +362,8 @@ static void *wait_again_and_again(void *argument) {
         atomic_store(&wait->flag, 0);
         while (!is_set(wait)) {
             struct tug_parked its;
-            const uint32_t key = tug_waiters_park(&waiters, &its, is_set, wait);
+            const uint32_t key =
+                tug_waiters_park(&waiters, &its, (wait - all) % 4 == 0 ? is_set : NULL, wait);
             if (!is_set(wait) && turn % 8 != 0)
                 tug_bell_wait(&its.bell, key, -1, false);
             tug_waiters_unpark(&waiters, &its, key);
@@ -331,8 +379,8 @@ static void *make_true(void *argument) {
         for (int i = 0; i < THREADS; i++)
             if (atomic_load(&all[i].flag) == 0) {
                 atomic_store(&all[i].flag, 1);
-                if (tug_waiters_any(&waiters))
-                    (void)look(++round % 2 ? TUG_LOOK_ALL : TUG_LOOK_ALL | TUG_LOOK_HEIR);
+                (void)look(TUG_LOOK_SUSPENDED |
+                           (++round % 2 ? TUG_LOOK_ALL : TUG_LOOK_ALL | TUG_LOOK_HEIR));
             }
     return NULL;
 }
@@ -350,7 +398,7 @@ static void no_wait_is_forgotten(void **state) {
         pthread_create(&threads[THREADS + i], NULL, make_true, NULL);
     for (int i = 0; i < THREADS + 2; i++)
         pthread_join(threads[i], NULL);
-    assert_int_equal((uint32_t)atomic_load(&waiters.out), N);
+    assert_int_equal((uint32_t)(atomic_load(&waiters.out) >> 32), N);
     assert_int_equal(atomic_load(&waiters.coming), 0);
     assert_int_equal(atomic_load(&waiters.turn), 0);
 }
@@ -368,7 +416,9 @@ int main(void) {
         PARKED(a_thread_whose_wait_is_over_can_take_the_baton),
         PARKED(a_thread_that_has_left_is_not_asked),
         SUSPENDED(a_wait_is_woken_once),
+        SUSPENDED(a_look_at_parked_threads_leaves_them_alone),
         SUSPENDED(a_thread_that_is_woken_may_wait_again),
+        SUSPENDED(a_thread_that_leaves_during_a_look_is_taken_out),
         SUSPENDED(none_of_them_is_called_to_the_baton),
         SUSPENDED(a_look_within_a_look_is_made_up_for),
         SUSPENDED(a_wait_that_comes_during_a_look_is_looked_at),

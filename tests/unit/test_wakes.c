@@ -250,6 +250,28 @@ static void what_is_outside_is_waited_for_asleep(void **state) {
     }
 }
 
+/* The offload thread polls for the job that is out. A round that moves nothing wakes no thread. */
+static void rounds_that_move_nothing_wake_no_thread(void **state) {
+    (void)state;
+    pthread_t other;
+    struct step_job job;
+    start_engine(TUG_PROGRESS_THREAD, 16);
+    step_job_init(&job, 1, 0, NULL);
+    tug_engine_launch(&job.base);
+    atomic_store(&outside, false);
+    const uint64_t parks = atomic_load(&tug_stat_values[TUG_STAT_PARKS]);
+    const int advances = atomic_load(&job.advances);
+    assert_int_equal(pthread_create(&other, NULL, make_it_so, NULL), 0);
+    tug_engine_wait(look_outside, NULL, 10000000, 0);
+    pthread_join(other, NULL);
+    const uint64_t parked = atomic_load(&tug_stat_values[TUG_STAT_PARKS]) - parks;
+    assert_true(atomic_load(&job.advances) - advances > 200);
+    assert_true(parked < 100);
+    atomic_store(&job.permitted, 1);
+    step_job_wait(&job);
+    stop_engine();
+}
+
 static bool it_is_late(void *until) {
     return check_clock_ns(CLOCK_MONOTONIC) >= *(const uint64_t *)until;
 }
@@ -568,6 +590,7 @@ int main(void) {
         CASE(an_answer_that_comes_at_once_wakes_nobody),
         CASE(news_after_a_look_that_was_long_ago),
         CASE(what_is_outside_is_waited_for_asleep),
+        CASE(rounds_that_move_nothing_wake_no_thread),
         CASE(who_leaves_others_waiting_wakes_nobody),
         CASE(who_polls_wakes_nobody),
         CASE(who_cannot_look_after_all_from_inside_does_not_say_so),
