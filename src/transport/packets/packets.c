@@ -186,11 +186,25 @@ void tug_packets_ended(void *receiver, uint32_t peer) {
         tug_stream_drop(stream, true);
 }
 
-void tug_packets_moves(void *receiver, uint32_t peer, bool whole, struct tug_buffer *back) {
+/* The row that is next may be told of this peer for the first time. */
+uint32_t tug_packets_yields(void *receiver, uint32_t peer) {
+    struct tug_packets *packets = receiver;
+    if (!tug_stream_is_known(packets, peer))
+        return 0;
+    struct tug_stream *stream = tug_stream_to(packets, peer);
+    if (stream == NULL)
+        return packets->folded[peer].taken;
+    (void)tug_packets_detour(packets, stream->from != NULL ? stream->from : stream->wire);
+    stream->from = NULL;
+    packets->detours = true;
+    return stream->taken;
+}
+
+void tug_packets_moves(void *receiver, uint32_t peer, uint32_t taken, struct tug_buffer *back) {
     struct tug_packets *packets = receiver;
     struct tug_stream *stream = tug_stream_to(packets, peer);
     if (stream != NULL)
-        tug_stream_take_next_row(packets, stream, whole, back);
+        tug_stream_take_next_row(packets, stream, taken, back);
     for (struct tug_buffer *next; stream == NULL && back != NULL; back = next) { /* no memory */
         next = back->next;
         tug_pool_give(&packets->wires[0]->pool, back);
@@ -218,6 +232,7 @@ void tug_packets_attach(struct tug_packets *packets, struct tug_wire *wire) {
     wire->keeps = tug_trailer_keeps;
     wire->settled = tug_packets_settled;
     wire->ended = tug_packets_ended;
+    wire->yields = tug_packets_yields;
     wire->moves = tug_packets_moves;
     wire->recalls = tug_packets_recall;
     packets->wires[packets->nwires++] = wire;

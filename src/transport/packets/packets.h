@@ -390,10 +390,11 @@ void tug_stream_flush(struct tug_packets *packets, struct tug_stream *stream, bo
  * messages. Without memory for that the peer is lost. */
 void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream);
 
-/* The wire to the peer has ended: what is to go there goes by the next row, first the packets that
- * are back (wire.h). Not whole, or no memory: the peer is lost. */
-void tug_stream_take_next_row(struct tug_packets *packets, struct tug_stream *stream, bool whole,
-                              struct tug_buffer *back);
+/* The wire to the peer has ended: what is to go there goes by the next row, from the packet on that
+ * follows the `taken` ones that the peer has. back: see wire.h. A packet that is neither there nor
+ * here any more, or no memory: the peer is lost. */
+void tug_stream_take_next_row(struct tug_packets *packets, struct tug_stream *stream,
+                              uint32_t taken, struct tug_buffer *back);
 
 /* Sends the open request packet. The window is open. */
 void tug_stream_send_requests(struct tug_packets *packets, struct tug_stream *stream);
@@ -562,7 +563,8 @@ void tug_packets_ended(void *receiver, uint32_t peer);
 void tug_packets_recall(void *receiver, struct tug_operation *signal);
 
 /* packets.c: what a wire calls when it goes on by the next row, see wire.h. */
-void tug_packets_moves(void *receiver, uint32_t peer, bool whole, struct tug_buffer *back);
+uint32_t tug_packets_yields(void *receiver, uint32_t peer);
+void tug_packets_moves(void *receiver, uint32_t peer, uint32_t taken, struct tug_buffer *back);
 
 /* ---- trailer.c: data that follow packets ---- */
 

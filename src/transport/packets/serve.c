@@ -372,12 +372,10 @@ static bool may_come_by(const struct tug_stream *stream, const struct tug_wire *
            (ours->make != NULL && theirs->wired_by_host);
 }
 
-/* All from one peer comes by one wire, which its first packet tells; but where that has ended, from
- * then on by the one that can be made alone. */
+/* All from one peer comes by one wire, which its first packet tells. */
 static bool comes_by(struct tug_packets *packets, struct tug_stream *stream,
                      struct tug_wire *wire) {
-    if (stream->from != wire && (stream->from == NULL || wire->row->make != NULL) &&
-        may_come_by(stream, wire)) {
+    if (stream->from == NULL && may_come_by(stream, wire)) {
         stream->from = wire;
         packets->detours |= wire->row->make != NULL;
     }

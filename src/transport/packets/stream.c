@@ -187,29 +187,56 @@ void tug_stream_detour(struct tug_packets *packets, struct tug_stream *stream) {
         (void)change_wire(packets, stream);
 }
 
-void tug_stream_take_next_row(struct tug_packets *packets, struct tug_stream *stream, bool whole,
-                              struct tug_buffer *back) {
+static uint32_t count_buffers(const struct tug_buffer *buffer) {
+    uint32_t n = 0;
+    for (; buffer != NULL; buffer = buffer->next)
+        n++;
+    return n;
+}
+
+static struct tug_buffer *give_first(struct tug_pool *pool, struct tug_buffer *buffer) {
+    struct tug_buffer *next = buffer->next;
+    tug_pool_give(pool, buffer);
+    return next;
+}
+
+/* Takes the packets back that the peer has not taken, ahead of what waits. False: the peer misses
+ * some that are not there, or has more than were sent. Its packets are numbered by `sent`. */
+static bool take_back(struct tug_stream *stream, uint32_t taken, struct tug_buffer *back) {
+    const uint32_t n = count_buffers(back);
+    const uint32_t behind = stream->sent - count_buffers(stream->unsent_first) - n;
+    const uint32_t there = taken - behind; /* of those that are back */
+    const bool whole = there <= n;
+    for (uint32_t i = 0; back != NULL && (i < there || !whole); i++)
+        back = give_first(&stream->wire->pool, back);
+    if (back == NULL)
+        return whole;
     struct tug_buffer *last = back;
-    while (last != NULL && last->next != NULL)
+    while (last->next != NULL)
         last = last->next;
-    if (last != NULL) {
-        last->next = stream->unsent_first;
-        if (stream->unsent_first == NULL)
-            stream->unsent_last = last;
-        stream->unsent_first = back;
+    last->next = stream->unsent_first;
+    if (stream->unsent_first == NULL)
+        stream->unsent_last = last;
+    stream->unsent_first = back;
+    return true;
+}
+
+void tug_stream_take_next_row(struct tug_packets *packets, struct tug_stream *stream,
+                              uint32_t taken, struct tug_buffer *back) {
+    const bool whole = take_back(stream, taken, back);
+    if (stream->lost) {
+        tug_stream_drop(stream, true);
+        return;
     }
-    if (whole && !stream->lost) {
+    if (whole) {
         (void)change_wire(packets, stream);
         return;
     }
-    if (!stream->lost) {
-        tug_log(TUG_LOG_ERROR,
-                "packets to process %u are missing, so that peer is lost and operations on it "
-                "fail: look at the device that carried them",
-                stream->peer);
-        tug_stream_lose(packets, stream);
-    }
-    tug_stream_drop(stream, true);
+    tug_log(TUG_LOG_ERROR,
+            "packets to process %u are missing, so that peer is lost and operations on it fail: "
+            "look at the device that carried them",
+            stream->peer);
+    tug_stream_lose(packets, stream);
 }
 
 /* ---- sending ---- */

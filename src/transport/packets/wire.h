@@ -142,11 +142,19 @@ struct tug_wire {
     /* Nothing goes to the peer any more, nor comes from it, which has been met or sent to. Told by
      * polls only, never from inside send: operations may be in the middle of being ended there. */
     void (*ended)(void *receiver, uint32_t peer);
-    /* A wire that has been settled on does not go to the peer any more. The peer has taken all that
-     * has come by it, and will take what comes by the next row. `back`: the packets that send has
-     * taken and the peer has not, in their order, linked by next, from the wire's pool; whole: none
-     * is missing among them. Told by polls only. */
-    void (*moves)(void *receiver, uint32_t peer, bool whole, struct tug_buffer *back);
+    /* A wire that has been settled on does not go to the peer any more, and both know it:
+     *
+     *      sender                                 receiver
+     *      asks where the peer is  ----------->   takes what has come by the wire
+     *      moves(taken)            <-----------   yields(): so many have been taken
+     *      what was not taken goes by the next row
+     *
+     * yields: what comes from the peer comes by another wire from now on. Returns how many packets
+     * of any kind have been taken. moves: that is the number that the peer says. `back`: the
+     * packets that send has taken and of which the wire does not know that they have arrived, in
+     * their order, linked by next, from the wire's pool. Told by polls only. */
+    uint32_t (*yields)(void *receiver, uint32_t peer);
+    void (*moves)(void *receiver, uint32_t peer, uint32_t taken, struct tug_buffer *back);
     /* A signal whose write has been posted by this wire's row (post_signalled in transport.h) and
      * has failed, or goes by another one: it is in no packet any more, but void
      * (tug_packet_void_signal()) in those that the wire has, and the caller ends it or posts it

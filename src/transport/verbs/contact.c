@@ -97,9 +97,9 @@ static void end(void *value, void *d) {
         at = &(*at)->next;
     *at = contact->next;
     verbs->words -= contact->word != TUG_WORD_NONE;
-    verbs->yields -= contact->answers;
+    verbs->yields -= (uint32_t)contact->yields + (uint32_t)contact->answers;
     tug_verbs_contact_moved(contact);
-    tug_verbs_pair_move_again(verbs, pair);
+    tug_verbs_pair_move_again(pair);
     if (pair->phase == TUG_PAIR_ASKED && pair->asker == contact) {
         tug_verbs_pair_drop_sender(verbs, pair); /* the answer does not come */
         tug_verbs_touch(verbs, pair);

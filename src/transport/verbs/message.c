@@ -208,20 +208,6 @@ static bool take_back(struct tug_verbs_contact *contact, struct tug_buffer **bac
     return all;
 }
 
-bool tug_verbs_messages_taken(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t last) {
-    uint32_t next = pair->numbered + 1;
-    while (pair->message_first != TUG_NO_MESSAGE) {
-        const uint32_t slot = pair->message_first;
-        next = tug_verbs_slot(verbs->messages, slot)->number;
-        if ((int32_t)(next - last) > 0)
-            break;
-        pair->message_first = tug_verbs_slot(verbs->messages, slot)->next;
-        give_slot(verbs, pair, slot);
-        next = pair->numbered + 1;
-    }
-    return (int32_t)(next - last) <= 1;
-}
-
 /* The packets' side goes on by the next row. */
 static void hand_back(struct tug_verbs_contact *contact) {
     struct tug_wire *wire = &contact->view->wire;
@@ -234,7 +220,7 @@ static void hand_back(struct tug_verbs_contact *contact) {
             "verbs: no memory for packets to rank %u, so that peer is lost and operations on it "
             "fail: give this process more memory",
             contact->rank);
-    wire->moves(wire->receiver, contact->rank, all && !contact->pair->missing, back);
+    wire->moves(wire->receiver, contact->rank, all ? contact->taken : ~contact->taken, back);
 }
 
 static void tell(struct tug_verbs_contact *contact) {

@@ -13,7 +13,7 @@
 #include "transport/verbs/private.h"
 
 #define MAGIC 0x54
-#define VERSION 8
+#define VERSION 7
 /* So often a request is sent again, then the connection has failed. (Seven would mean for ever on
  * Soft-RoCE.) */
 #define ACK_RETRIES 6
@@ -36,17 +36,18 @@ struct hello {
     uint32_t qpn;
     uint32_t psn;
     uint32_t last;  /* in an ANSWER and a MOVED: the number of the last message taken */
-    uint32_t first; /* in an ASK: the number of the next message */
+    uint32_t first; /* in an ASK: the number of the next message; in a MOVED: packets taken */
     uint16_t lid;
     uint8_t mtu;
     uint8_t reads; /* in an ASK: wanted at most; in an ANSWER: granted */
     uint8_t gid[16];
-    uint32_t anew; /* in an ASK: 1: the asker's first sender: its message numbers begin at 1;
-                      in a MOVED: 1: no server has been asked for since the pair was forgotten: the
-                      peer may have other numbers, and all that has come has been taken */
+    uint32_t anew; /* in an ASK: 1: the asker's first sender: its message numbers begin at 1 */
+    uint32_t rank; /* in a MOVE and a MOVED: the sender's rank in `context` */
+    uint32_t unused;
+    uint64_t context; /* in a MOVE and a MOVED: the id of the context whose packets move */
 };
 
-_Static_assert(sizeof(struct hello) == 56, "no holes");
+_Static_assert(sizeof(struct hello) == 72, "no holes");
 _Static_assert(sizeof(struct hello) <= TUG_CONTROL_MAX, "fits a control message");
 
 /* ---- the table ---- */
@@ -310,6 +311,16 @@ static bool say_only(const struct tug_verbs_contact *contact, enum kind kind, ui
     return say(contact, &hello);
 }
 
+/* Sends a MOVE or MOVED about the contact's context. The peer may poll that context only while it
+ * has jobs, so any other context shared with the peer carries the message, if there is one. */
+static bool say_of_packets(const struct tug_verbs_contact *contact, struct hello *hello) {
+    const struct tug_fabric *fabric = contact->view->wire.fabric;
+    const struct tug_verbs_contact *by = tug_verbs_contact_open(contact->pair);
+    hello->context = fabric->id;
+    hello->rank = fabric->rank;
+    return say(by != NULL && contact->view->verbs->rail == 0 ? by : contact, hello);
+}
+
 /* ---- closing what is least used ---- */
 
 /* Nothing is under way to the peer, nor waits, nor is about to. */
@@ -361,15 +372,14 @@ static void shed_server(struct tug_verbs *verbs, const struct tug_verbs_pair *bu
 
 static bool is_at_rest(const struct tug_verbs_contact *contact) {
     return contact->word == TUG_WORD_NONE && !contact->met && !contact->gone && !contact->moving &&
-           !contact->answers;
+           !contact->yields && !contact->answers;
 }
 
 /* May the pair be freed? A new connection brings all that it knows. */
 static bool can_forget(const struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     if (pair->id == 0 || pair->id == verbs->id || pair->sender != NULL || pair->server != NULL ||
         pair->retired > 0 || !pair->closed || pair->touched || pair->head != TUG_NO_TAG ||
-        pair->messages > 0 || tug_verbs_pair_closed(pair) || pair->lost || pair->failed > 0 ||
-        pair->yields)
+        pair->messages > 0 || tug_verbs_pair_closed(pair) || pair->lost || pair->failed > 0)
         return false;
     const struct tug_verbs_contact *contact = pair->contacts;
     while (contact != NULL && is_at_rest(contact))
@@ -488,17 +498,17 @@ static void set_deadline(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     verbs->asked_again++;
 }
 
-/* By any context that both have: the peer may poll some of them only while it has jobs. */
-static bool say_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
-    const struct tug_verbs_contact *contact = tug_verbs_contact_open(pair);
-    if (pair->number == 0) /* it has had no sender since it was forgotten */
-        pair->number = ++verbs->numbers;
-    return contact != NULL && say_only(contact, MOVE, pair->number);
+static bool say_move(const struct tug_verbs_contact *contact) {
+    struct hello move = hello_of(contact->view->verbs, MOVE, contact->pair->number, NULL, 0);
+    return say_of_packets(contact, &move);
 }
 
-static void begin_moving(struct tug_verbs_contact *contact) {
-    contact->moving = true;
-    contact->pair->moving++;
+static void ask_to_move(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
+    struct tug_verbs_pair *pair = contact->pair;
+    if (pair->number == 0) /* it has had no sender since it was forgotten */
+        pair->number = ++verbs->numbers;
+    contact->moving = say_move(contact);
+    pair->moving += contact->moving;
 }
 
 /* Has no message been given to the pair? Then there is nothing to move. */
@@ -522,20 +532,21 @@ void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, u
         if (contact->met)
             tug_verbs_say(contact, TUG_WORD_LEADS_NOT);
         if (contact->leads && !contact->gone)
-            begin_moving(contact);
+            ask_to_move(verbs, contact);
     }
     struct tug_verbs_contact *other = tug_verbs_contact_open(pair);
     if (pair->moving == 0 && pair->head != TUG_NO_TAG && other != NULL)
-        begin_moving(other);
-    if (pair->moving > 0 && say_move(verbs, pair))
+        ask_to_move(verbs, other);
+    if (pair->moving > 0)
         set_deadline(verbs, pair);
     else
         give_up(verbs, pair);
 }
 
-void tug_verbs_pair_move_again(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
-    if (pair->moving > 0 && !say_move(verbs, pair))
-        give_up(verbs, pair);
+void tug_verbs_pair_move_again(struct tug_verbs_pair *pair) {
+    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
+        if (contact->moving && !say_move(contact))
+            tug_verbs_contact_moved(contact);
 }
 
 /* What is left of its messages is of contexts that could not be asked. */
@@ -552,42 +563,40 @@ void tug_verbs_contact_moved(struct tug_verbs_contact *contact) {
     tug_verbs_messages_drop(verbs, pair);
 }
 
-/* The peer has taken what has come and drops what comes by the old sender: operations go, and
- * packets when the packets' side of their context has been told. */
-static void moved(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+/* The peer has taken what has come and drops what comes by the old sender: operations go, and the
+ * packets of that context when its side has been told. */
+static void moved(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
                   const struct hello *answer) {
-    if (pair->moving == 0 || answer->number != pair->number)
+    if (!contact->moving || answer->number != contact->pair->number)
         return;
-    pair->lost = false;
-    pair->missing =
-        !pair->fresh && answer->anew == 0 && !tug_verbs_messages_taken(verbs, pair, answer->last);
-    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
-        if (contact->moving)
-            tug_verbs_say(contact, TUG_WORD_MOVES);
-    tug_verbs_received(verbs, pair, answer->last);
-    tug_verbs_pass_waiting(verbs, pair);
+    contact->pair->lost = false;
+    contact->taken = answer->first;
+    tug_verbs_say(contact, TUG_WORD_MOVES);
+    tug_verbs_received(verbs, contact->pair, answer->last);
+    tug_verbs_pass_waiting(verbs, contact->pair);
 }
 
 /* The peer's sender is gone: its server goes too. */
-static void yield(struct tug_verbs *verbs, struct tug_verbs_pair *pair, const struct hello *move) {
+static void yield(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
+                  const struct hello *move) {
+    struct tug_verbs_pair *pair = contact->pair;
     if (pair->served != 0 && (int32_t)(move->number - pair->served) < 0)
         return; /* it has asked anew since */
     pair->served = move->number;
     retire_server(verbs, pair);
     pair->closed = true;
-    verbs->yields += !pair->yields;
-    pair->yields = true;
+    verbs->yields += !contact->yields;
+    contact->yields = true;
 }
 
-/* Without memory for the answer it is tried again; where no context can carry it the peer asks
- * again by another one. */
-static void answer_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
-    const struct tug_verbs_contact *contact = tug_verbs_contact_open(pair);
-    struct hello answer = hello_of(verbs, MOVED, pair->served, NULL, 0);
-    answer.last = last_taken(pair);
-    answer.anew = pair->blank;
-    pair->yields = contact != NULL && !say(contact, &answer);
-    verbs->yields -= !pair->yields;
+/* Without memory for the answer it is tried again. */
+static void answer_move(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
+    const struct tug_wire *wire = &contact->view->wire;
+    struct hello answer = hello_of(verbs, MOVED, contact->pair->served, NULL, 0);
+    answer.last = last_taken(contact->pair);
+    answer.first = wire->yields != NULL ? wire->yields(wire->receiver, contact->rank) : 0;
+    contact->yields = !say_of_packets(contact, &answer) && !contact->gone;
+    verbs->yields -= !contact->yields;
 }
 
 static void answer_ask(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
@@ -600,14 +609,14 @@ static void answer_ask(struct tug_verbs *verbs, struct tug_verbs_contact *contac
 bool tug_verbs_pairs_yield(struct tug_verbs *verbs) {
     if (verbs->yields == 0 || verbs->retired != NULL)
         return false;
-    for (uint32_t i = 0; i < verbs->npairs && verbs->yields > 0; i++) {
-        struct tug_verbs_contact *contact = verbs->pairs[i]->contacts;
-        if (verbs->pairs[i]->yields)
-            answer_move(verbs, verbs->pairs[i]);
-        for (; contact != NULL; contact = contact->next)
+    for (uint32_t i = 0; i < verbs->npairs && verbs->yields > 0; i++)
+        for (struct tug_verbs_contact *contact = verbs->pairs[i]->contacts; contact != NULL;
+             contact = contact->next) {
+            if (contact->yields)
+                answer_move(verbs, contact);
             if (contact->answers)
                 answer_ask(verbs, contact);
-    }
+        }
     return true;
 }
 
@@ -732,12 +741,28 @@ static void asked(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
         answer_ask(verbs, contact);
 }
 
+/* The view that the message is about. For a MOVE or MOVED: that of hello->context, and *peer
+ * becomes the sender's rank there. NULL: there is no such context here, or no such rank. */
+static struct tug_verbs_view *view_of(struct tug_verbs_view *view, const struct hello *hello,
+                                      uint32_t *peer) {
+    view = view->rails[hello->rail];
+    if ((hello->kind != MOVE && hello->kind != MOVED) || hello->context == view->wire.fabric->id)
+        return view;
+    view = tug_endpoint_find(&view->verbs->base, hello->context);
+    if (view == NULL || hello->rank >= view->wire.fabric->nranks)
+        return NULL;
+    *peer = hello->rank;
+    return view;
+}
+
 void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,
                             size_t bytes) {
     struct hello hello;
     if (!is_hello(view, peer, data, bytes, &hello))
         return;
-    view = view->rails[hello.rail];
+    view = view_of(view, &hello, &peer);
+    if (view == NULL)
+        return;
     struct tug_verbs *verbs = view->verbs;
     struct tug_verbs_contact *contact = tug_verbs_contact_of(view, peer);
     if (contact == NULL || !tug_verbs_contact_is(contact, hello.id)) {
@@ -765,10 +790,10 @@ void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const vo
             close_sender(verbs, pair);
         break;
     case MOVE:
-        yield(verbs, pair, &hello);
+        yield(verbs, contact, &hello);
         break;
     case MOVED:
-        moved(verbs, pair, &hello);
+        moved(verbs, contact, &hello);
         break;
     default:
         answered(verbs, pair, &hello);
@@ -797,7 +822,7 @@ void tug_verbs_pair_gone(struct tug_verbs_view *view, uint32_t peer) {
     struct tug_verbs_pair *pair = contact->pair;
     contact->gone = true;
     tug_verbs_contact_moved(contact);
-    tug_verbs_pair_move_again(verbs, pair);
+    tug_verbs_pair_move_again(pair);
     if (pair->phase == TUG_PAIR_ASKED && pair->asker == contact)
         tug_verbs_pair_drop_sender(verbs, pair);
     if (pair->phase != TUG_PAIR_IDLE)

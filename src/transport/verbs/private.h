@@ -70,10 +70,10 @@
  * pair is closed for a while: what waits for it, and what comes, takes the next row. So it does
  * where senders fail one after the other, or the device has failed. If there has been a connection
  * before, the pair *moves*: reads and writes that were under way, and packets, wait until nothing
- * comes by the old one any more and the peer has said which message it has taken last.
+ * comes by the old one any more and the peer has said how many packets it has taken.
  *
  *      sender dropped   -- MOVE number -->                takes what has come, and drops the server
- *      by the next row  <-- MOVED number, last --
+ *      by the next row  <-- MOVED number, taken, last --  (in each context with packets)
  *
  * The packets of a context that have moved stay with that row; operations, and contexts that are
  * made later, come back when the pair is not closed any more.
@@ -364,7 +364,9 @@ struct tug_verbs_contact {
     bool asked;                     /* for the id */
     bool gone;                      /* nothing can be asked by this context any more */
     bool moving;                    /* the pair moves, and this one is not done */
-    bool answers; /* the peer has asked, and is to be answered when all has been taken */
+    bool yields;                    /* the peer moves, and is to be told what has been taken */
+    bool answers;                   /* it has asked, and is to be answered when all has been */
+    uint32_t taken;                 /* TUG_WORD_MOVES: packets that the peer has taken */
 };
 
 struct tug_verbs_pair {
@@ -389,8 +391,6 @@ struct tug_verbs_pair {
     uint64_t deadline_ns; /* when a peer that was lost before must have answered; 0: no limit */
     uint64_t closed_ns;   /* until then no connection can be had; 0: nobody knows */
     uint32_t moving;      /* contacts that are; meanwhile it is closed */
-    bool missing;         /* it moves, and a message that has arrived is not at the peer */
-    bool yields;          /* the peer moves, and is to be told what has been taken */
     uint64_t used, heard; /* verbs->uses when something was sent last, and has come */
     struct tug_verbs_contact *contacts;
     struct tug_verbs_contact *asker; /* by which the question went, while phase is ASKED */
@@ -469,7 +469,7 @@ struct tug_verbs {
     struct tug_origin *origin; /* memory for operations; NULL: none has needed any (origin.h) */
     struct tug_verbs_messages *messages; /* NULL: it carries no packets */
     uint32_t words;                      /* contacts with one */
-    uint32_t yields;                     /* pairs that do, and contacts that answer */
+    uint32_t yields;                     /* contacts that do, or that answer */
     struct tug_verbs_server *retired;
 
     struct ibv_send_wr *chain;                 /* [TUG_VERBS_DEPTH] being built */
@@ -573,7 +573,7 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 /* The pair, whose sender is gone, is closed until then: its work takes the next row. */
 void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint64_t until_ns);
 /* A context that may have carried a MOVE of the pair ends: the MOVE is said again. */
-void tug_verbs_pair_move_again(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
+void tug_verbs_pair_move_again(struct tug_verbs_pair *pair);
 /* The contact is done with moving, or cannot be. */
 void tug_verbs_contact_moved(struct tug_verbs_contact *contact);
 /* Answers peers that move, or have asked anew, once all has been taken that came by their old
@@ -711,9 +711,6 @@ void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pai
 void tug_verbs_say(struct tug_verbs_contact *contact, enum tug_verbs_word word);
 /* All that wait for it are to be told that it leads to the peer. */
 void tug_verbs_say_leads(struct tug_verbs_pair *pair);
-/* The peer has taken the pair's messages up to that number: they are not sent again. False: it has
- * not taken one of which the device has reported that it has arrived. */
-bool tug_verbs_messages_taken(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t last);
 /* Tells it. True if there was something. */
 bool tug_verbs_tell(struct tug_verbs *verbs);
 
