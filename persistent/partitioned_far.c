@@ -355,12 +355,16 @@ static void start_send(struct far *send) {
     count(send, true);
 }
 
-/* What was read before is given back. */
+/* What was read before is given back. A thread that is late in MPI_Parrived does so, too: the one
+ * that has the turn does. */
 static void start_receive(struct far *receive) {
     receive->ring.read = receive->position;
-    tug_burst_more_follows(receive->lands); /* nobody waits for it yet */
+    if (!tug_partitioned_take_turn(&receive->base))
+        return;
+    tug_burst_more_follows(receive->lands); /* no thread waits for it yet */
     tug_far_give_back(&receive->ring);
     tug_burst_more_follows(false);
+    tug_partitioned_end_turn(&receive->base);
 }
 
 static void start(struct tug_partitioned *one, uint32_t round) {

@@ -49,14 +49,12 @@ static void take_in(struct tug_waiters *waiters) {
     *end = atomic_exchange(&waiters->pushed, NULL);
 }
 
-/* Takes it out and wakes it. It counts in `out` for so long, since its wake() may use what is set
- * while there are suspended waits. */
+/* A thread that is woken may find no wait left, and remove the hooks of user-level threads. */
 static void wake(struct tug_waiters *waiters, struct tug_waiter **at) {
     struct tug_waiter *wait = *at;
-    const uint64_t one = one_of(wait);
     *at = wait->next;
+    atomic_fetch_sub(&waiters->out, one_of(wait));
     wait->wake(wait);
-    atomic_fetch_sub(&waiters->out, one);
 }
 
 static bool is_one_coming(struct tug_waiters *waiters) {

@@ -109,7 +109,7 @@ bool tug_waiters_look(struct tug_waiters *waiters, unsigned how);
  * for conditions that come true outside the engine. Not in callbacks. */
 void tug_engine_suspend(struct tug_waiter *wait);
 
-/* Do such waits stand in the list, or are they being woken? */
+/* Do such waits stand in the list? */
 bool tug_engine_has_suspended(void);
 
 /* A thread has waited in the library, and is expected back when it has run the user-level threads

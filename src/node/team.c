@@ -264,7 +264,7 @@ static int make_communicators(struct tug_team *team, MPI_Comm comm) {
     return error;
 }
 
-/* Of this process. Each takes two ids of communicators or three, which the program may need. */
+/* Of this process. Each takes two ids of communicators to four, which the program may need. */
 #define TEAMS_MOST 128
 static _Atomic int teams;
 

@@ -379,9 +379,11 @@ static struct maker *maker_of(struct tug_team *team) {
         return part->state;
     if (team->nnodes == 1 || team->node_most > 1) /* without, by the host */
         (void)tug_team_prepare_to_meet(team);
+    /* one to keep, and one for the window that is to be made */
+    const bool has_comms = tug_host_has_comms(team->comm, 2);
     struct maker *maker = malloc(sizeof(*maker));
     if (maker != NULL)
-        *maker = (struct maker){.self = make_self(team),
+        *maker = (struct maker){.self = has_comms ? make_self(team) : MPI_COMM_NULL,
                                 .told = malloc((size_t)team->nranks * sizeof(*maker->told))};
     const bool good = maker != NULL && maker->self != MPI_COMM_NULL && maker->told != NULL;
     if (!tug_team_all_agree(team, good)) {

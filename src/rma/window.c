@@ -300,26 +300,29 @@ static void let_go(struct tug_window *window) {
     window_release(window);
 }
 
-/* All ranks have come to the window's end, where those that wait serve those still at work, and
- * nothing of this rank's is under way; messages of the meeting itself were. */
+/* Waits until all ranks have called MPI_Win_free; a rank that waits serves the others. The flush is
+ * for the fence's own messages. */
 static int meet_in(struct tug_window *window) {
     const int error = window->lane->fence(window);
     const int last = window->lane->flush_all(window, false);
     return error != MPI_SUCCESS ? error : last;
 }
 
-/* tug_window_raise() when the host's window is gone. */
-static void raise_last(const struct tug_window *window, int error) {
+/* The meeting's error, when the window is gone: a handler may jump out, and nothing follows. */
+static void let_go_and_raise(struct tug_window *window, int error) {
     MPI_Win handle = window->handle;
-    MPI_Win_errhandler_function *function = function_of(window->errhandler);
+    MPI_Win_errhandler_function *const function = function_of(window->errhandler);
+    const bool fatal = window->errhandler == MPI_ERRORS_ARE_FATAL;
+    let_go(window);
     if (function != NULL)
         function(&handle, &error);
-    else if (window->errhandler == MPI_ERRORS_ARE_FATAL)
-        tug_report_win(handle, window->errhandler, error);
+    else if (fatal)
+        tug_report_win(handle, MPI_ERRORS_ARE_FATAL, error);
 }
 
-/* Before the meeting, what another is told has come there: it may end its part at once. So have the
- * attributes' callbacks, as in the host; where one refuses there is still a window. */
+/* Before the ranks meet, all operations are complete at their targets, since a peer frees its
+ * memory right after that; and the attributes' delete callbacks have run, as in the host. If one
+ * refuses, there is still a window. */
 int tug_window_free(struct tug_window *window, MPI_Win *win) {
     const bool ours = window->lane != NULL;
     if (ours && tug_epochs_busy(&window->epochs))
@@ -337,14 +340,13 @@ int tug_window_free(struct tug_window *window, MPI_Win *win) {
         tug_host.Win_set_errhandler(window->handle, MPI_ERRORS_RETURN);
         return error;
     }
-    if (ours) {
-        const int last = meet_in(window);
-        if (last != MPI_SUCCESS)
-            raise_last(window, last);
-        result = result != MPI_SUCCESS ? result : last;
-    }
-    let_go(window);
-    return result;
+    table_clear(window); /* the host may give the handle to another window while the ranks meet */
+    const int last = ours ? meet_in(window) : MPI_SUCCESS;
+    if (last != MPI_SUCCESS)
+        let_go_and_raise(window, last);
+    else
+        let_go(window);
+    return result != MPI_SUCCESS ? result : last;
 }
 
 void tug_window_free_left_over(void) {

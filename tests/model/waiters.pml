@@ -15,7 +15,8 @@
  *  - a wait is woken once;
  *  - the counts end at zero.
  *
- * LATE: nothing becomes ready for the others before the first has returned, so that no wake meant for
+ * LEAVES: a thread that leaves the list while another has it asks to be taken out. Without, it waits, which
+ * makes for fewer states. LATE: nothing becomes ready for the others before the first has returned, so that no wake meant for
  * them hides that its own was lost. Broken variants, to be found wrong: NO_LOOK (a thread does not look
  * again after the push), COUNT_LATE (it is counted after that look), NO_PASS_ON, NO_TELL, NO_HEIR,
  * LEAVE_AT_ONCE (a thread leaves the list without having it), LEAVE_SILENTLY (it asks for no look), NO_AGAIN (the thread that looks does not go
@@ -85,14 +86,14 @@ inline take_in()
 inline wake(n)
 {
     atomic { touch(n); list = list & (255 - BIT(n)) };
-    atomic { touch(n); assert(!rung[n]); rung[n] = 1 };
-#ifdef STEP_LATE
-    touch(n);
-#endif
     if
     :: n < PARKED -> out--
     :: else -> suspended--
-    fi
+    fi;
+    atomic { touch(n); assert(!rung[n]); rung[n] = 1 };
+#ifdef STEP_LATE
+    touch(n)
+#endif
 }
 
 inline call(n)
@@ -290,6 +291,9 @@ inline unpark()
 #else
     :: !rung[me] ->
         atomic {
+#ifndef LEAVES
+            turn == 0 || rung[me];
+#endif
             got = (turn == 0);
             if
             :: got -> turn = BUSY
@@ -308,11 +312,15 @@ inline unpark()
             fi;
             look_on()
         :: else ->
+#ifdef LEAVES
             atomic { leaving = leaving | BIT(me) };
 #ifndef LEAVE_SILENTLY
             look(LEAVING);
 #endif
             rung[me]
+#else
+            skip
+#endif
         fi;
         rest = false
 #endif
