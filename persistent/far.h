@@ -8,9 +8,9 @@
  *
  *     word:    | how often the slot has been filled (32 bits) | segments from here on (32) |
  *
- * Every segment has a position; nothing is ever reset. Position p uses word and slot p % slots. The
- * signal behind the data of one segment, or of several that lie side by side, adds to the first
- * one's word what makes it the word that it is to be. Slots may be anywhere in the reader's memory:
+ * Every segment has a position; nothing is ever reset. Position p uses word and slot p % slots. A
+ * write of one segment, or of several that lie side by side, ends with a signal, which adds (new
+ * word - old word) to the word of the first one. Slots may be anywhere in the reader's memory:
  * behind the words, or where the program wants the data.
  *
  * What is written is acknowledged late (tug_write_signal_params): a run ends when its data are on
@@ -70,7 +70,8 @@ struct tug_far_ring {
     uint32_t peer;
     uint32_t slots;
     uint32_t tell_every; /* of a reader: it gives so many segments back at once */
-    bool may_miss;       /* of a reader: the gate may be gone, which is no error */
+    bool may_miss;       /* of a reader: the writer may have freed the gate, so that errors of
+                            writes to it are ignored */
     size_t slot_bytes;
     unsigned char *here;        /* words or gate of this end; NULL: none yet */
     struct tug_far_place there; /* the other end's */

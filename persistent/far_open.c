@@ -18,7 +18,7 @@
 /* Segments read: the word takes their acknowledgement along, just in time (TUG_STREAM_LATE). */
 #define TELL_EVERY 11
 
-/* What a word is at first, and one that is filled for the n-th time has been before. */
+/* The word before its slot is filled for the n-th time. */
 static uint64_t word_before(uint64_t n) {
     return (n - 1) << 32 | 1;
 }
@@ -87,7 +87,7 @@ static bool lacks(const struct tug_far_stream *stream) {
            (!stream->sends && stream->ring.slot_bytes < stream->slot_bytes);
 }
 
-/* Words as they are where the stream has been used from the beginning. */
+/* Sets the words as if all positions below stream->position had used this memory. */
 static void settle_words(const struct tug_far_stream *stream, uint64_t words[TUG_FAR_SLOTS]) {
     for (uint64_t s = 0; s < TUG_FAR_SLOTS; s++)
         words[s] = word_before((stream->position + 2 * TUG_FAR_SLOTS - 1 - s) / TUG_FAR_SLOTS);
@@ -173,7 +173,8 @@ static bool hear(struct tug_far_stream *stream) {
            (slot_bytes & (slot_bytes - 1)) == 0;
 }
 
-/* Begins what readers say, or writers: two ranks name the streams there and back in that order. */
+/* Posts the messages about the ends that read, or that write. Two ranks post first the ones, then
+ * the others, so that messages with equal tags match. */
 static int say(const struct tug_team *team, const struct tug_channel *channel, bool writers,
                MPI_Request *requests, uint32_t *n) {
     int error = MPI_SUCCESS;

@@ -104,7 +104,7 @@ static inline bool is_over(const struct tug_rma *o) {
     return o->window->direct != NULL || o->target == MPI_PROC_NULL;
 }
 
-/* Open MPI does operations outside of epochs: on a rank that is none, nothing. */
+/* Open MPI executes an operation even outside of an epoch: the call names no rank that is there. */
 static inline int host_rank(const struct tug_window *window, int target_rank) {
     const int rank = tug_window_host_rank(window, target_rank);
 #ifdef OPEN_MPI

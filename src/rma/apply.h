@@ -1,9 +1,9 @@
 /* Accumulates and fetching operations on a rank's memory: the one place where elements change.
  *
- * Memory is guarded by a row of mutexes, each for every so many bytes of it in turn. Who changes
- * elements holds the mutex of the bytes where they begin, so that operations on the same element,
- * whatever their type and length, exclude each other. MPI promises atomicity per element and no
- * more: the mutex is free between one stretch and the next.
+ * Memory is guarded by a row of n mutexes: byte b belongs to mutex b / bytes % n. An update holds
+ * the mutex of the byte where an element begins, so that two updates of elements that begin at the
+ * same byte exclude each other, whatever their types and lengths. MPI promises atomicity for each
+ * element and no more: the mutex is free between one stretch and the next.
  *
  *     direct lane     TUG_STRIPES mutexes for TUG_STRIPE_BYTES each, so that several origins get on
  *     packet lane     the first of them alone, for all memory that ranks of the node reach: the

@@ -396,8 +396,8 @@ static struct maker *maker_of(struct tug_team *team) {
 }
 
 /* The host's window behind one of ours: over next to nothing, of this rank alone. Local. Open MPI
- * 4.1 makes no created or dynamic windows of one rank: there it is an allocated one, and the flavor
- * is ours to say. */
+ * 4.1 makes no created or dynamic windows of one rank: there it is an allocated one, and
+ * MPI_WIN_CREATE_FLAVOR is answered from window->flavor. */
 static bool make_hosts(const struct tug_creation *c, MPI_Comm self, MPI_Win *win) {
     void *unused;
     struct tug_creation own = *c;
@@ -514,8 +514,8 @@ static struct brought common_of(const struct tug_word *words, int nranks) {
     return all;
 }
 
-/* The ranks tell each other what they can do. The last that a creation waits for if all have
- * proposed, see agree(): then true, and it is done. The same answer on all ranks. */
+/* The ranks exchange what they can do. True: all have proposed the packet lane, and the window is
+ * made. The same answer on all ranks. */
 static bool consult(struct making *m) {
     tug_engine_keep_quiet();
     const struct brought mine = propose(m);
@@ -570,7 +570,8 @@ static int succeeded(const struct making *m) {
     return MPI_SUCCESS;
 }
 
-/* The rest, where the ranks have to do more together than to tell. As finish_native(). */
+/* Windows that need another meeting: in the direct lane, in the packet lane with memory to be made,
+ * or the host's. As finish_native(). */
 static int make_together(const struct making *m) {
     if ((m->all.direct && go_direct(m)) || (m->all.packets && go_remote(m)))
         return succeeded(m);

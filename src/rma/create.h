@@ -4,8 +4,8 @@
  * info and error handler. It is over next to nothing and of this rank alone: the host meets four
  * times to make a window of several ranks and twice to free it, and not at all for this one.
  *
- * What a rank does together with the others: they tell each other once what each can do. Where all
- * can have the packet lane that is all.
+ * The ranks meet once and exchange what each can do. If all can use the packet lane, no second
+ * meeting is needed.
  *
  * Collective over the window's communicator, under MPI's rules. The results are MPI's: errors have
  * gone through the communicator's handler.

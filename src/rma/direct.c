@@ -143,7 +143,8 @@ reach(const struct tug_rma *o, struct tug_data *data, struct tug_direct_target *
     error = tug_operand_locate(o, data, target->size, target->disp_unit, &offset);
     if (__builtin_expect(error != MPI_SUCCESS, 0))
         return error;
-    data->address = (void *)((uintptr_t)target->base + (uintptr_t)offset); /* none: of no bytes */
+    data->address =
+        (void *)((uintptr_t)target->base + (uintptr_t)offset); /* NULL: it has no bytes */
     *found = target;
     return MPI_SUCCESS;
 }

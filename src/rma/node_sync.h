@@ -74,7 +74,8 @@ void tug_node_meet(const struct tug_node_sync *sync);
 /* This rank has ended an access epoch to that one. */
 void tug_node_end_access(const struct tug_node_sync *sync, int rank);
 
-/* So many ranks have ended their epochs to this one; that is waited for; and noted. */
+/* Have n ranks ended their epochs to this one? Waits until they have. Counts from there for the
+ * next exposure. */
 bool tug_node_have_completed(const struct tug_node_sync *sync, uint32_t n);
 void tug_node_await_completes(const struct tug_node_sync *sync, uint32_t n);
 void tug_node_end_exposure(struct tug_node_sync *sync, uint32_t n);

@@ -230,8 +230,8 @@ struct record {
     MPI_Op op; /* put and get: any */
     MPI_Datatype type;
     size_t n, bytes;         /* elements, and their bytes at the target */
-    const void *operands[2]; /* of as many bytes each; NULL: none */
-    void *result;            /* of as many; NULL: nothing is fetched */
+    const void *operands[2]; /* `bytes` long each; NULL: none */
+    void *result;            /* `bytes` long; NULL: nothing is fetched */
 };
 
 /* False: no room. */

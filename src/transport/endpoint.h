@@ -130,7 +130,8 @@ int tug_endpoint_descriptor(struct tug_wire *wire, bool watch);
 /* Rings the bells of all wires that have entered. Any thread. */
 void tug_endpoint_ring(struct tug_endpoint *endpoint);
 
-/* Sees to it that the next news ring, if any bell is to be rung at all. False: they cannot. */
+/* The next event at the descriptor rings the bells of the wires. False: it would not, and the
+ * endpoint is to be polled. True also if no bell is wanted. */
 bool tug_endpoint_arm(struct tug_endpoint *endpoint);
 
 #endif
