@@ -24,7 +24,8 @@ any= # a program for the last part
 find_mpiexec() {
     local candidate
     for candidate in ${MPIEXEC:-} mpiexec.mpich mpiexec.hydra mpiexec; do
-        if "$candidate" --version 2>/dev/null | grep -q HYDRA; then
+        # no pipe: grep -q would end before the launcher has written all, which then counts as failed
+        if [[ $("$candidate" --version 2>/dev/null) == *HYDRA* ]]; then
             command -v "$candidate"
             return 0
         fi
