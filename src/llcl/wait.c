@@ -93,7 +93,9 @@ static inline void wait_for(tug_context *context, bool (*done)(void *d), void *d
             ask(context);
     }
     tug_burst_end();
-    if (!done(d)) {
+    if (done(d)) {
+        tug_engine_pass();
+    } else {
         atomic_store_explicit(&fabric->flush_wanted, true, memory_order_relaxed);
         if (__builtin_expect(!hooked, 1) || !(how & TUG_WAIT_PUBLIC) || !suspend(done, d))
             tug_engine_wait(done, d, NAP_NS, how);
