@@ -11,11 +11,10 @@
  * Few bytes go as a whole when all is ready, a segment each round, to one of several slots behind
  * the words: a *landing*. More go to where they belong: the slots are the receiver's data, the
  * words those of one round, and a segment is a *unit*: a partition of the sender's, or several
- * where it has more than WORDS. Either way positions go on over all rounds,
- * and the host's first round counts. When a receive starts, it gives back the segments of the
- * rounds before: the sender may write again. Landings are given back by halves of them, and not
- * when they come free: said at once, it would hold up what the program sends in answer (by 7 us
- * over TCP).
+ * where it has more than WORDS. Either way positions go on over all rounds, and the host's first
+ * round counts. When a receive starts, it gives back the segments of the rounds before: the sender
+ * may write again. Landings are given back by halves of them, and not when they come free: said at
+ * once, it would hold up what the program sends in answer (by 7 us over TCP).
  *
  * The first round, which is the host's, is not over before the receiver has answered and the sender
  * has the answer: all later ones go without the host, or all by it.

@@ -33,7 +33,7 @@ static uint64_t one_of(const struct tug_waiter *wait) {
     return wait->done != NULL ? ONE_SHARED : ONE_PRIVATE;
 }
 
-static void push(struct tug_waiters *waiters, struct tug_waiter *wait) {
+void tug_waiters_add(struct tug_waiters *waiters, struct tug_waiter *wait) {
     atomic_fetch_add(&waiters->out, one_of(wait)); /* seq_cst, before the caller's second look */
     struct tug_waiter *next = atomic_load_explicit(&waiters->pushed, memory_order_relaxed);
     do
@@ -49,11 +49,17 @@ static void take_in(struct tug_waiters *waiters) {
     *end = atomic_exchange(&waiters->pushed, NULL);
 }
 
-/* A thread that is woken may find no wait left, and remove the hooks of user-level threads. */
-static void wake(struct tug_waiters *waiters, struct tug_waiter **at) {
+static struct tug_waiter *take_out(struct tug_waiters *waiters, struct tug_waiter **at) {
     struct tug_waiter *wait = *at;
     *at = wait->next;
     atomic_fetch_sub(&waiters->out, one_of(wait));
+    return wait;
+}
+
+/* It no longer counts when it is woken: a thread that finds no wait left may remove the hooks of
+ * user-level threads. */
+static void wake(struct tug_waiters *waiters, struct tug_waiter **at) {
+    struct tug_waiter *wait = take_out(waiters, at);
     wait->wake(wait);
 }
 
@@ -61,7 +67,7 @@ static bool is_one_coming(struct tug_waiters *waiters) {
     return atomic_load(&waiters->coming) > 0;
 }
 
-/* The same of a parked one with a done(). */
+/* The same of a parked wait with a done(): its thread is coming. */
 static void call(struct tug_waiters *waiters, struct tug_waiter **at) {
     ((struct tug_parked *)*at)->coming = true;
     atomic_fetch_add(&waiters->coming, 1);
@@ -128,15 +134,11 @@ bool tug_waiters_look(struct tug_waiters *waiters, unsigned how) {
     return !(atomic_fetch_or(&waiters->turn, BUSY | how) & BUSY) && look_on(waiters);
 }
 
-void tug_waiters_add(struct tug_waiters *waiters, struct tug_waiter *wait) {
-    push(waiters, wait);
-}
-
 uint32_t tug_waiters_park(struct tug_waiters *waiters, struct tug_parked *parked,
                           bool (*done)(void *), void *argument) {
     *parked = (struct tug_parked){.wait = {.done = done, .argument = argument, .wake = ring}};
     const uint32_t key = tug_bell_prepare(&parked->bell);
-    push(waiters, &parked->wait);
+    tug_waiters_add(waiters, &parked->wait);
     return key;
 }
 
@@ -146,13 +148,12 @@ static bool was_rung(const struct tug_parked *parked, uint32_t key) {
 }
 
 /* The caller has the list. */
-static void take_out(struct tug_waiters *waiters, const struct tug_waiter *wait) {
+static void leave_list(struct tug_waiters *waiters, const struct tug_waiter *wait) {
     struct tug_waiter **at = &waiters->first;
     take_in(waiters);
     while (*at != wait)
         at = &(*at)->next;
-    *at = wait->next;
-    atomic_fetch_sub(&waiters->out, one_of(wait));
+    (void)take_out(waiters, at);
 }
 
 /* By this thread, or else by the one that has the list: that one rings. */
@@ -160,7 +161,7 @@ static void leave(struct tug_waiters *waiters, struct tug_parked *parked, uint32
     uint32_t none = 0;
     if (atomic_compare_exchange_strong(&waiters->turn, &none, BUSY)) {
         if (!was_rung(parked, key))
-            take_out(waiters, &parked->wait);
+            leave_list(waiters, &parked->wait);
         (void)look_on(waiters);
         return;
     }

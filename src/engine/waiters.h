@@ -76,7 +76,7 @@ enum tug_look {
     TUG_LOOK_HEIR = 8,      /* and one of them wakes to take the baton */
 };
 
-/* seq_cst, both: pair with the increment in push() */
+/* seq_cst, both: pair with the increment in tug_waiters_add() */
 static inline bool tug_waiters_parked(struct tug_waiters *waiters) {
     return __builtin_expect((uint32_t)atomic_load(&waiters->out) != 0, 0);
 }
@@ -85,7 +85,7 @@ static inline bool tug_waiters_suspended(struct tug_waiters *waiters) {
     return __builtin_expect(atomic_load(&waiters->out) >> 32 != 0, 0);
 }
 
-/* Adds a suspended wait. From here on it may be woken. */
+/* Adds a wait, which may be woken from here on. Its owner then reads the condition again. */
 void tug_waiters_add(struct tug_waiters *waiters, struct tug_waiter *wait);
 
 /* Adds the calling thread's wait (done NULL: a private one) and returns the key of its bell. The

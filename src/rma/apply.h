@@ -49,7 +49,8 @@ tug_guard_apply_part(const struct tug_guard *guard, size_t offset, unsigned char
 }
 
 /* Does an update of what begins at an offset of the guarded memory, and is at `memory` here: the
- * elements of one mutex after those of another. Inline, for who knows the guard knows more. */
+ * elements of one mutex after those of another. Inline: where the guard is constant the
+ * compiler removes the division. */
 static inline __attribute__((always_inline)) void tug_guard_apply(const struct tug_guard *guard,
                                                                   size_t offset,
                                                                   unsigned char *memory,

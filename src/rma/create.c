@@ -475,7 +475,8 @@ static struct brought propose(struct making *m) {
     struct brought mine = {0};
     tug_device_look();
     mine.near = (struct tug_direct_part){.size = c->size, .disp_unit = c->disp_unit};
-    if (c->flavor == MPI_WIN_FLAVOR_CREATE && reaches(c->base, TUG_REMOTE_GIVEN))
+    const bool reached = reaches(c->base, memory);
+    if (c->flavor == MPI_WIN_FLAVOR_CREATE && reached)
         mine.near.offer = tug_offer_of(c->base, (size_t)c->size);
     const bool lends =
         c->flavor != MPI_WIN_FLAVOR_CREATE || c->size == 0 || mine.near.offer.name != 0;
@@ -484,7 +485,7 @@ static struct brought propose(struct making *m) {
     mine.direct =
         may_go_direct(c, m->team) && m->team->meeting != NULL && lends && wants_direct(c->info);
     mine.packets = c->flavor != MPI_WIN_FLAVOR_SHARED && wants_packets(c->info, m->team) &&
-                   c->size < (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS && reaches(c->base, memory) &&
+                   c->size < (MPI_Aint)1 << TUG_REMOTE_OFFSET_BITS && reached &&
                    tug_remote_serves(m->team) && (m->wait_group != NULL || m->team->nnodes == 1);
     if (!mine.direct && !mine.packets)
         return mine;

@@ -225,7 +225,7 @@ struct tug_window *tug_window_adopt(MPI_Win win) {
     return NULL;
 }
 
-/* Nobody calls it by its handle any more: the host's window is gone, or the host's alone. */
+/* No call finds it by its handle any more: the host's window is gone, or the host's alone. */
 static void disown(struct tug_window *window) {
     table_clear(window);
     list_remove(window);

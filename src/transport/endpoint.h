@@ -13,7 +13,7 @@
  * struct tug_endpoint_kind.
  *
  * The wires are polled in turn, and one look at the endpoint does for all: that of the newest wire,
- * or of one that sees that nobody has looked since it was polled. Contexts to which another's look
+ * or of one that sees that no wire has looked since it was polled. Contexts to which another's look
  * has brought something are served. A context's first poll makes its wire ready: packets that came
  * before wait until then, wherever the kind keeps them.
  *
