@@ -62,6 +62,7 @@ struct tug_endpoint {
     bool came;                  /* something has come for a wire, which may have to be served */
     bool inside;                /* this poll is from inside the host (struct tug_wire), */
     bool left;                  /* and has left something to one from outside */
+    uint32_t under_way;         /* packets given back to their pools that may not have arrived */
     int descriptor;             /* readable when there is anything to do; -1: none is */
     _Atomic uint32_t users;     /* wires, entered or not */
     struct tug_endpoint **home; /* the list that it is found in; NULL: it is in none */

@@ -21,9 +21,8 @@ const struct tug_transport *const tug_transports[] = {
 /* ---- opening and closing ---- */
 
 bool tug_fabric_carries(const struct tug_fabric *fabric, unsigned number) {
-    const struct tug_transport *row = tug_transports[number];
-    const void *state = fabric->states[number];
-    return state != NULL && row->send != NULL && (row->carries == NULL || row->carries(state));
+    const struct tug_wire *wire = fabric->states[number];
+    return wire != NULL && tug_transports[number]->send != NULL && !wire->no_packets;
 }
 
 /* Do packets go from here to all by that row? */
@@ -44,7 +43,7 @@ static bool all_reached(const struct tug_fabric *fabric, unsigned number) {
 }
 
 static bool always_carries(const struct tug_transport *row) {
-    return row->send != NULL && row->carries == NULL;
+    return row->send != NULL && !row->wired_by_host;
 }
 
 /* May the user miss the row, which cannot be had? One that is allowed by default only, or inside a
@@ -169,11 +168,6 @@ bool tug_fabric_poll(struct tug_fabric *fabric) {
 }
 
 bool tug_fabric_busy(const struct tug_fabric *fabric) {
-    for (unsigned i = 0; i < fabric->ntakers; i++) {
-        const unsigned number = fabric->takers[i];
-        if (tug_transports[number]->busy(fabric->states[number]))
-            return true;
-    }
     return tug_packets_busy(fabric->packets) || (fabric->lone != NULL && tug_lone_out(fabric));
 }
 
@@ -182,11 +176,9 @@ static bool has_wired(const struct tug_fabric *fabric, unsigned number) {
     if (tug_transports[number]->make == NULL ||
         tug_packets_use(fabric->packets, fabric->states[number]))
         return false;
-    for (unsigned i = 0; i < number; i++) {
-        const struct tug_transport *row = tug_transports[i];
-        if (row->wired != NULL && tug_fabric_carries(fabric, i))
-            return row->wired(fabric->states[i]);
-    }
+    for (unsigned i = 0; i < number; i++)
+        if (tug_fabric_carries(fabric, i) && ((struct tug_wire *)fabric->states[i])->wired)
+            return true;
     return false;
 }
 

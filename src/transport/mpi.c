@@ -350,7 +350,7 @@ static bool look_at_trailers(struct mpi_wire *mpi) {
 }
 
 /* Of sends: who has not begun to receive them will do so when it looks, lost or not. */
-static void mpi_abandon(struct tug_wire *wire, uint32_t peer) {
+static void mpi_lost(struct tug_wire *wire, uint32_t peer) {
     const struct mpi_wire *mpi = (const struct mpi_wire *)wire;
     for (const struct trailing *one = mpi->trailing; one != NULL; one = one->next)
         if (one->buffer != NULL && !one->over && one->peer == peer)
@@ -485,7 +485,7 @@ const struct tug_transport tug_transport_mpi = {.name = "mpi",
                                                           TUG_TRAILER_MOST, TUG_STAGE_BYTES,
                                                           LONGS_AT_ONCE},
                                                 .piles_up = true,
-                                                .abandon = mpi_abandon};
+                                                .lost = mpi_lost};
 
 size_t tug_wire_mpi_footprint(void) {
     return sizeof(struct mpi_wire) + RECEIVES * (sizeof(struct tug_buffer) + TUG_MPI_PACKET_BYTES);

@@ -126,15 +126,8 @@ struct tug_transport {
     /* The batch ends here: one doorbell. May be NULL. */
     void (*flush)(void *state);
 
-    /* True if something is outstanding or unsent. */
-    bool (*busy)(void *state);
-
     /* A message of this row's own from its peer, see tug_fabric_control(). NULL: none. */
     void (*control)(void *state, uint32_t peer, const void *data, size_t bytes);
-
-    /* Messages to the peer and from it do not arrive any more: who waits for one fails. NULL: this
-     * row does not mind. */
-    void (*lost)(void *state, uint32_t peer);
 
     /* ---- packets, reliably and in order for each pair; the state is a struct tug_wire (wire.h) */
 
@@ -142,26 +135,22 @@ struct tug_transport {
      * it (a part may have gone), and the buffer is still the caller's, who sends it again or never.
      * NULL: it carries none. */
     bool (*send)(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buffer);
-    /* Does it carry any as it has been opened? The same on all. NULL: yes; the row is then not
-     * opened where rows before it carry packets to everybody. */
-    bool (*carries)(const void *state);
     /* While it carries packets, its messages to its peers (tug_fabric_control()) are the host's,
      * and the two directions between a pair may go by different rows, this one and one with `make`.
-     */
+     * It is opened even where rows before it carry packets to everybody, or as it has no room for
+     * packets (no_packets): then for operations alone. */
     bool wired_by_host;
-    /* Has every process of another node a connection to this one, and has this one asked for none?
-     * Then hardly any of those messages come any more. NULL: no. */
-    bool (*wired)(void *state);
     struct tug_longs longs;
     /* What has been sent may lie at a peer that does not look, in memory that nobody bounds. */
     bool piles_up;
     /* Its poll may be called from inside the host (tug_engine_serve_inside()): where the wire says
      * so, it calls nothing of the host's and ends nothing, and leaves what may have to. */
     bool inside;
-    /* What follows packets to that peer, and has not been sent, is not to be touched any more: the
-     * way there ends if need be. What the row cannot let go of it keeps (wire->keeps). NULL: it
-     * touches nothing but in send. */
-    void (*abandon)(struct tug_wire *wire, uint32_t peer);
+    /* The peer is lost to the context. Messages to it and from it do not arrive any more: what
+     * waits for one fails. What follows packets to it, and has not been sent, is not to be touched
+     * any more: the way there ends if need be. What the row cannot let go of it keeps
+     * (wire->keeps). NULL: it waits for nothing and touches nothing but in send. */
+    void (*lost)(struct tug_wire *wire, uint32_t peer);
     /* The caller is about to sleep on the fabric's bell, which it has prepared, and tries once more
      * after this: is it woken when more can be sent to the peer, to whom the last send has found no
      * room? NULL: no. */

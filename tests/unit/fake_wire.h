@@ -122,7 +122,7 @@ static const struct tug_transport fake_trailing = {
     .name = "trailing",
     .send = fake_send,
     .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, TUG_LONGS_MOST},
-    .abandon = fake_abandon,
+    .lost = fake_abandon,
     .poll = fake_poll};
 
 /* Bytes on the wire to b that a did not write. */

@@ -192,7 +192,7 @@ void chain_overflow(void **state) {
     (void)state;
     write_apart(FAKE_OPERATIONS, 0);
     fake_flush(ORIGIN);
-    while (tug_transport_verbs.busy(ORIGIN->view)) {
+    while (fake_busy(ORIGIN->view)) {
         fake_round();
         const struct tug_verbs_pair *pair = ORIGIN->verbs->pairs[0];
         assert_true(pair->sent - pair->done <= TUG_VERBS_DEPTH);

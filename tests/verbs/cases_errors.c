@@ -347,7 +347,7 @@ void error_nobody_to_ask(void **state) {
     fake_flush(ORIGIN);
     fake_round();
     assert_int_equal(ends[0].complete, 0);
-    tug_transport_verbs.lost(ORIGIN->view, 1);
+    tug_transport_verbs.lost(&ORIGIN->view->wire, 1);
     post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &ends[1]);
     assert_true(fake_finish(5));
     assert_done(&ends[0], TUG_ERR_PEER);
@@ -359,7 +359,7 @@ void error_nobody_to_ask(void **state) {
                   fake_operation(TARGET, 0, TUG_OPERATION_WRITE, mine, 0, theirs, 0, 8, &ends[2]));
         assert_true(fake_finish(60));
         assert_done(&ends[2], 0);
-        tug_transport_verbs.lost(TARGET->view, 0);
+        tug_transport_verbs.lost(&TARGET->view->wire, 0);
     }
 }
 

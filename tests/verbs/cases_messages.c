@@ -109,7 +109,7 @@ static void assert_all_came(void) {
         const struct tug_verbs *verbs = fakes[i].verbs;
         drain_servers(&fakes[i]);
         assert_int_equal(sides[i].came, sides[1 - i].sent);
-        assert_int_equal(verbs->messages->used, 0);
+        assert_int_equal(verbs->base.under_way, 0);
         assert_int_equal(verbs->messages->ntaken, 0);
         assert_int_equal(verbs->cq_room, verbs->cq_size);
     }
@@ -270,16 +270,16 @@ void message_ended(void **state) {
     meet();
     assert_int_equal(sides[0].ended, 0);
     break_queue_pair(ORIGIN->verbs->pairs[0]->sender);
-    tug_transport_verbs.lost(ORIGIN->view, 1);
+    tug_transport_verbs.lost(&ORIGIN->view->wire, 1);
     assert_true(send_next(ORIGIN));
     assert_true(fake_finish(10));
     fake_round();
     assert_int_equal(sides[0].ended, 1);
-    assert_int_equal(ORIGIN->verbs->messages->used, 0);
+    assert_int_equal(ORIGIN->verbs->base.under_way, 0);
     assert_true(send_next(ORIGIN)); /* to nobody: that is said again */
     fake_round();
     assert_int_equal(sides[0].ended, 2);
-    assert_int_equal(ORIGIN->verbs->messages->used, 0);
+    assert_int_equal(ORIGIN->verbs->base.under_way, 0);
 }
 
 /* Of messages that have been given up the peer does not miss the numbers: another context, by which

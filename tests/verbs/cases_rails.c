@@ -108,7 +108,7 @@ void rails_apart(void **state) {
     assert_filled(theirs_memory, 256 * KIB, 1);
     assert_int_equal(theirs_memory[256 * KIB + 1], 0);
     assert_int_equal(end.complete + end.local, 0);
-    assert_true(tug_transport_verbs.busy(ORIGIN->view));
+    assert_true(fake_busy(ORIGIN->view));
     fake_hold = false;
     assert_true(fake_finish(10));
     assert_done(&end, 0);
@@ -253,7 +253,7 @@ void rails_port_lost(void **state) {
     struct fake_end end;
     open_devices(state, "2");
     post_by_port(TUG_OPERATION_WRITE, 1, 8, &end);
-    assert_true(tug_transport_verbs.busy(ORIGIN->view));
+    assert_true(fake_busy(ORIGIN->view));
     assert_true(fake_finish(60));
     assert_done(&end, 0);
     lose(1);

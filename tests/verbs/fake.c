@@ -275,7 +275,7 @@ void fake_flush(struct fake *fake) {
 static bool is_any_busy(void) {
     bool busy = false;
     for (int i = 0; i < FAKE_PROCESSES * FAKE_CONTEXTS; i++)
-        busy |= fakes[i].view != NULL && tug_transport_verbs.busy(fakes[i].view);
+        busy |= fakes[i].view != NULL && fake_busy(fakes[i].view);
     return busy;
 }
 

@@ -71,6 +71,14 @@ struct tug_operation *fake_operation(struct fake *fake, uint32_t peer, enum tug_
 void fake_post(struct fake *fake, struct tug_operation *operation);
 void fake_flush(struct fake *fake);
 
+/* Is an operation of the view out, or a packet under way? The view is of the first rail. */
+static inline bool fake_busy(const struct tug_verbs_view *view) {
+    uint32_t out = view->verbs->base.under_way;
+    for (uint32_t rail = 0; rail < view->nrails; rail++)
+        out += view->rails[rail]->out;
+    return out > 0;
+}
+
 /* Flushes both and rounds until nothing is out. False after a time limit. */
 bool fake_finish(unsigned seconds);
 

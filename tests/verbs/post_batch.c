@@ -31,7 +31,7 @@ static double measure(bool aggregate, unsigned burst, unsigned stride, unsigned 
             fake_post(&fakes[0], operation);
         }
         fake_flush(&fakes[0]);
-        while (tug_transport_verbs.busy(fakes[0].view))
+        while (fake_busy(fakes[0].view))
             tug_transport_verbs.poll(fakes[0].view);
     }
     const double ns = (double)(tug_clock_ns() - before) / WRITES;

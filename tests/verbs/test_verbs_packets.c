@@ -442,7 +442,7 @@ static void way_ends(void (*lose)(const struct side *), unsigned unseen, bool bo
     assert_int_equal(b->messages - came[1], 2 * N + 1);
     assert_false(a->streams[1]->lost || b->streams[0]->lost);
     assert_ptr_equal(a->streams[1]->wire, &a->out.wire);
-    assert_int_equal(verbs_of(a)->messages->used + verbs_of(b)->messages->used, 0);
+    assert_int_equal(verbs_of(a)->base.under_way + verbs_of(b)->base.under_way, 0);
     assert_int_equal(view_of(a)->wire.pool.nout + view_of(b)->wire.pool.nout, 0);
 }
 
@@ -653,7 +653,7 @@ static void arrived_unseen(void **state) {
     lose_device(a);
     (void)tug_fabric_poll(&a->fabric);
     assert_int_equal(verbs_of(a)->pairs[0]->moving, 1);
-    assert_true(verbs_of(a)->messages->used > 0);
+    assert_true(verbs_of(a)->base.under_way > 0);
     assert_true(b->messages - before < 10);
     assert_true(fake_poll(&b->out.wire)); /* it is asked before it has looked at its queue */
     assert_true(b->messages - before < 10);

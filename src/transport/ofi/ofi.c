@@ -41,12 +41,6 @@ bool tug_wire_ofi_lacks_card(char *reason) {
     return lacks(true, reason);
 }
 
-/* ---- the wire ---- */
-
-static bool ofi_busy(void *state) {
-    return ((const struct tug_ofi_view *)state)->out > 0;
-}
-
 /* ---- opening and closing ---- */
 
 struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
@@ -165,13 +159,12 @@ const struct tug_transport tug_transport_ofi = {
     .deregister_memory = tug_ofi_deregister,
     .takes = tug_ofi_takes,
     .post = tug_ofi_post,
-    .busy = ofi_busy,
     .poll = tug_endpoint_poll,
     .arm = tug_ofi_arm,
     .send = tug_ofi_send,
     .longs = {TUG_OFI_LONG_LEAST, TUG_OFI_LONG_LEAST, TUG_LONG_PIECE, TUG_LONG_PIECE,
               TUG_LONGS_MOST},
-    .abandon = tug_ofi_abandon};
+    .lost = tug_ofi_abandon};
 
 size_t tug_wire_ofi_footprint(uint64_t nranks) {
     return sizeof(struct tug_ofi_view) + nranks * sizeof(fi_addr_t);

@@ -333,9 +333,11 @@ void tug_packets_close(struct tug_packets *packets) {
 /* ---- before sleep ---- */
 
 bool tug_packets_busy(const struct tug_packets *packets) {
-    for (unsigned i = 0; i < packets->nwires; i++)
-        if (packets->wires[i]->pool.nout > 0)
+    for (unsigned i = 0; i < packets->nwires; i++) {
+        const struct tug_wire *wire = packets->wires[i];
+        if (wire->pool.nout > 0 || (wire->endpoint != NULL && wire->endpoint->under_way > 0))
             return true;
+    }
     return packets->unacked > packets->resting || packets->touched != NULL;
 }
 

@@ -515,8 +515,8 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
     /* release: who has counted it finds the stream lost (tug_context_has_lost()) */
     atomic_fetch_add_explicit(&fabric->lost, 1, memory_order_release);
     tug_trailer_drop(stream);
-    if (stream->wire->row->abandon != NULL)
-        stream->wire->row->abandon(stream->wire, stream->peer);
+    if (stream->wire->row->lost != NULL)
+        stream->wire->row->lost(stream->wire, stream->peer);
     fail_sent(packets, stream);
     if (stream->requests != NULL)
         tug_pool_give(&stream->wire->pool, stream->requests);
@@ -537,9 +537,11 @@ void tug_stream_lose(struct tug_packets *packets, struct tug_stream *stream) {
         operation->status = TUG_ERR_PEER;
         tug_fabric_complete(fabric, operation);
     }
-    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++)
-        if (fabric->states[i] != NULL && tug_transports[i]->lost != NULL)
-            tug_transports[i]->lost(fabric->states[i], stream->peer);
+    for (unsigned i = 0; i < TUG_TRANSPORT_COUNT; i++) {
+        struct tug_wire *wire = fabric->states[i];
+        if (wire != NULL && wire != stream->wire && wire->row->lost != NULL)
+            wire->row->lost(wire, stream->peer);
+    }
     if (fabric->peer_ended != NULL)
         fabric->peer_ended(fabric, stream->peer);
 }

@@ -102,6 +102,11 @@ struct tug_wire {
      * this row? Both are set by `open`. */
     uint32_t ports;
     bool atomics;
+    /* Of a row that is wired by the host: it carries no packets, as it has been opened; the same on
+     * all. And when it was armed last: had every process of another node a connection to this one,
+     * and had this one asked for none? Then hardly any of its messages come any more. */
+    bool no_packets;
+    bool wired;
     /* By these the node's processes acknowledge its packets (node/words.h); NULL: packets do. */
     struct tug_words *words;
     /* Of a view of an endpoint (endpoint.h), which alone writes these; NULL: it is none. */
@@ -134,7 +139,7 @@ struct tug_wire {
     /* The trailer of a buffer has been sent, after those that were sent to that peer before. The
      * buffer will be given back now, or when its packet has gone. */
     void (*sent)(void *receiver, uint32_t peer, const struct tug_buffer *buffer);
-    /* Called by `abandon`: the trailer is being sent all the same, and sent() will tell when that
+    /* Called by `lost`: the trailer is being sent all the same, and sent() will tell when that
      * is over: until then its memory is the wire's. */
     void (*keeps)(void *receiver, const struct tug_buffer *buffer);
     /* It is certain now whether packets go to and from that peer by this wire; none has so far. */

@@ -159,7 +159,7 @@ static int tcp_meet(struct tug_wire *wire, uint32_t peer) {
     return link->greeted && !link->by_host;
 }
 
-static void tcp_abandon(struct tug_wire *wire, uint32_t peer) {
+static void tcp_lost(struct tug_wire *wire, uint32_t peer) {
     struct tug_tcp_link *link = known_link(wire, peer);
     if (link != NULL && link->part != NULL && link->part_wire == wire &&
         link->part->packet.trailer > 0)
@@ -363,7 +363,7 @@ const struct tug_transport tug_transport_tcp = {
     .send = tcp_send,
     .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, TUG_LONGS_MOST},
     .inside = true,
-    .abandon = tcp_abandon,
+    .lost = tcp_lost,
     .tells_of_room = tells_of_room,
     .meet = tcp_meet};
 

@@ -154,7 +154,7 @@ static void give_slot(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint
     struct tug_verbs_messages *messages = verbs->messages;
     tug_verbs_slot(messages, slot)->next = messages->spare;
     messages->spare = slot;
-    messages->used--;
+    verbs->base.under_way--;
     pair->messages--;
 }
 
@@ -319,7 +319,7 @@ bool tug_verbs_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *buf
     if (slot == TUG_NO_MESSAGE || pair->messages == TUG_VERBS_SENDS_EACH)
         return false;
     messages->spare = tug_verbs_slot(messages, slot)->next;
-    messages->used++;
+    verbs->base.under_way++;
     pair->messages++;
     tug_verbs_slot(messages, slot)->bytes = buffer->packet.used;
     tug_verbs_slot(messages, slot)->number = ++pair->numbered;

@@ -319,7 +319,6 @@ struct tug_verbs_messages {
     uint32_t nblocks;
     bool no_more;   /* another block could not be had */
     uint32_t spare; /* the first slot that no packet is in; linked by next */
-    uint32_t used;  /* slots with packets that have not arrived for certain */
     struct tug_verbs_block *receives[TUG_VERBS_RECEIVES_MOST / TUG_VERBS_RECEIVES];
     uint32_t nreceives;
     uint32_t taken[TUG_VERBS_RECEIVES_MOST]; /* [ntaken] receives to be posted again */
@@ -495,7 +494,6 @@ struct tug_verbs_view {
     uint32_t first;               /* the number of operation 0 */
     uint32_t out; /* operations taken and not completed, those cut into shares too */
     uint32_t ncontacts;
-    bool carries;              /* packets */
     struct tug_table contacts; /* by the peers' ranks */
 };
 

@@ -30,8 +30,8 @@ static bool enter(struct tug_wire *wire) {
     struct tug_verbs *verbs = view->verbs;
     if (!tug_verbs_number(view))
         return false;
-    view->carries = verbs->rail == 0 && wire->fabric->to_be_carried && verbs->srq != NULL &&
-                    tug_verbs_watch(verbs) && tug_verbs_messages_open(verbs);
+    wire->no_packets = verbs->rail > 0 || !wire->fabric->to_be_carried || verbs->srq == NULL ||
+                       !tug_verbs_watch(verbs) || !tug_verbs_messages_open(verbs);
     return true;
 }
 
@@ -162,15 +162,16 @@ static bool agreed(const struct tug_fabric *fabric, struct tug_verbs_view *view)
     enum { NOT_HERE, NO_ATOMICS, NO_MESSAGES, LINK, NOT_LINK, NO_RAILS, VOTES };
     const bool here = view != NULL;
     const int64_t link = here ? view->verbs->device.link_layer : 0;
-    int64_t votes[VOTES] = {!here, !here || !view->wire.atomics,     !here || !view->carries, link,
-                            ~link, here ? -(int64_t)view->nrails : 0};
+    int64_t votes[VOTES] = {
+        !here, !here || !view->wire.atomics,     !here || view->wire.no_packets, link,
+        ~link, here ? -(int64_t)view->nrails : 0};
     if (fabric->comm != MPI_COMM_NULL &&
         tug_agree(fabric->comm, MPI_MAX, votes, VOTES) != MPI_SUCCESS)
         return false;
     if (!here || votes[NOT_HERE] || votes[LINK] != ~votes[NOT_LINK])
         return false;
     view->wire.atomics = !votes[NO_ATOMICS];
-    view->carries = !votes[NO_MESSAGES];
+    view->wire.no_packets = votes[NO_MESSAGES];
     close_rails(view, (uint32_t)-votes[NO_RAILS]);
     return true;
 }
@@ -228,7 +229,7 @@ static bool verbs_takes(void *state, const struct tug_operation *operation) {
         registration->of_transport[TUG_BY_VERBS] == NULL)
         return false; /* the device refused it */
     /* of nothing: a card would not look at the key, packets do */
-    return operation->bytes > 0 || !view->carries;
+    return operation->bytes > 0 || view->wire.no_packets;
 }
 
 static void verbs_post(void *state, struct tug_operation *operation) {
@@ -259,15 +260,6 @@ static bool verbs_poll(void *state) {
     return moved;
 }
 
-static bool verbs_busy(void *state) {
-    const struct tug_verbs_view *view = state;
-    const struct tug_verbs_messages *messages = view->verbs->messages;
-    for (uint32_t rail = 1; rail < view->nrails; rail++)
-        if (view->rails[rail]->out > 0)
-            return true;
-    return view->out > 0 || (messages != NULL && messages->used > 0);
-}
-
 static bool arm_rail(struct tug_verbs *verbs) {
     const bool unsent = verbs->touched != NULL && verbs->cq_room > 0;
     if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0 || verbs->words > 0 ||
@@ -277,14 +269,6 @@ static bool arm_rail(struct tug_verbs *verbs) {
     if (verbs->cq_room < verbs->cq_size || verbs->messages != NULL)
         return tug_watcher_sees() && ibv_req_notify_cq(verbs->cq, 0) == 0;
     return true; /* what else can come is a control message */
-}
-
-static bool verbs_arm(void *state) {
-    const struct tug_verbs_view *first = state;
-    bool armed = true;
-    for (uint32_t rail = 0; rail < first->nrails; rail++)
-        armed &= arm_rail(first->rails[rail]->verbs);
-    return armed;
 }
 
 /* To look at more of them before each sleep would cost more than polls of the host. */
@@ -307,9 +291,9 @@ static void look_at(void *value, void *d) {
         (!look->by_memory || tug_fabric_node_rank(fabric, contact->rank) == TUG_ELSEWHERE);
 }
 
-/* Inside a node few ever ask, where packets go by memory there. */
-static bool verbs_wired(void *state) {
-    struct tug_verbs_view *view = state;
+/* Has every process of another node a connection to this one, and has this one asked for none?
+ * Inside a node few ever ask, where packets go by memory there. */
+static bool is_wired(const struct tug_verbs_view *view) {
     const struct tug_fabric *fabric = view->wire.fabric;
     struct look look = {.by_memory = fabric->states[TUG_BY_SHM] != NULL};
     const uint32_t others = fabric->nranks - (look.by_memory ? fabric->node_size : 1);
@@ -322,20 +306,25 @@ static bool verbs_wired(void *state) {
     return look.wired >= others && !look.asks;
 }
 
+static bool verbs_arm(void *state) {
+    struct tug_verbs_view *first = state;
+    bool armed = true;
+    for (uint32_t rail = 0; rail < first->nrails; rail++)
+        armed &= arm_rail(first->rails[rail]->verbs);
+    first->wire.wired = armed && is_wired(first);
+    return armed;
+}
+
 static void verbs_control(void *state, uint32_t peer, const void *data, size_t bytes) {
     struct tug_verbs_view *view = state;
     tug_verbs_pair_control(view, peer, data, bytes);
     flush_rails(view, TUG_BATCH_GOES);
 }
 
-static void verbs_lost(void *state, uint32_t peer) {
-    const struct tug_verbs_view *first = state;
+static void verbs_lost(struct tug_wire *wire, uint32_t peer) {
+    const struct tug_verbs_view *first = (const struct tug_verbs_view *)wire;
     for (uint32_t rail = 0; rail < first->nrails; rail++)
         tug_verbs_pair_gone(first->rails[rail], peer);
-}
-
-static bool verbs_carries(const void *state) {
-    return ((const struct tug_verbs_view *)state)->carries;
 }
 
 /* The end of a message that is under way is reported, and so is the answer of a peer that has been
@@ -343,7 +332,7 @@ static bool verbs_carries(const void *state) {
 static bool verbs_tells_of_room(struct tug_wire *wire, uint32_t peer) {
     const struct tug_verbs_view *view = (const struct tug_verbs_view *)wire;
     const struct tug_verbs_contact *contact = tug_table_find(&view->contacts, peer);
-    return contact != NULL && (contact->met || view->verbs->messages->used > 0);
+    return contact != NULL && (contact->met || wire->endpoint->under_way > 0);
 }
 
 const struct tug_transport tug_transport_verbs = {
@@ -360,14 +349,11 @@ const struct tug_transport tug_transport_verbs = {
     .post_signalled = tug_verbs_post_signalled,
     .flush = verbs_flush,
     .poll = verbs_poll,
-    .busy = verbs_busy,
     .arm = verbs_arm,
     .control = verbs_control,
     .lost = verbs_lost,
     .send = tug_verbs_send,
-    .carries = verbs_carries,
     .wired_by_host = true,
-    .wired = verbs_wired,
     .tells_of_room = verbs_tells_of_room,
     .meet = tug_verbs_meet,
 };

@@ -145,7 +145,7 @@ const struct tug_transport tug_transport_shm = {
     .poll = wire_poll,
     .send = wire_send,
     .longs = {TUG_LONG_LEAST, TUG_LONG_SIGNALLED, TUG_LONG_PIECE, TUG_LONG_PIECE, TUG_LONGS_MOST},
-    .abandon = wire_abandon};
+    .lost = wire_abandon};
 
 /* As the row of the host's messages does. */
 const struct tug_transport tug_transport_mpi = {.name = "played, keeps trailers",
@@ -156,7 +156,7 @@ const struct tug_transport tug_transport_mpi = {.name = "played, keeps trailers"
                                                 .longs = {TUG_MPI_LONG_LEAST, TUG_MPI_LONG_LEAST,
                                                           TUG_LONG_PIECE, TUG_STAGE_BYTES,
                                                           TUG_LONGS_MOST},
-                                                .abandon = wire_keep};
+                                                .lost = wire_keep};
 
 const struct tug_transport tug_transport_ofi = {.name = "not played"};
 const struct tug_transport tug_transport_tcp = {.name = "not played"};
