@@ -60,7 +60,7 @@ struct tug_verbs *tug_verbs_endpoint_make(uint32_t operations, uint32_t rail,
         return NULL;
     tug_endpoint_init(&verbs->base, &tug_verbs_kind);
     verbs->rail = rail;
-    verbs->finished = verbs->finished_tail = TUG_NO_TAG;
+    verbs->finished.first = TUG_NO_TAG;
     bool made = tug_random_draw(&verbs->id, sizeof verbs->id) && verbs->id != 0 &&
                 (rail == 0 ? tug_verbs_device_open(&verbs->device, place, reason)
                            : tug_verbs_device_open_other(&verbs->device, first, rail - 1, reason));

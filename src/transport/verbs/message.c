@@ -138,16 +138,10 @@ void tug_verbs_say(struct tug_verbs_contact *contact, enum tug_verbs_word word) 
     contact->leads |= word == TUG_WORD_LEADS;
 }
 
-void tug_verbs_say_leads(struct tug_verbs_pair *pair) {
+void tug_verbs_say_all(const struct tug_verbs_pair *pair, enum tug_verbs_word word) {
     for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
-        if (contact->met)
-            tug_verbs_say(contact, TUG_WORD_LEADS);
-}
-
-static void say_ended(struct tug_verbs_pair *pair) {
-    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
-        if (contact->leads)
-            tug_verbs_say(contact, TUG_WORD_ENDED);
+        if (word == TUG_WORD_ENDED ? contact->leads : contact->met)
+            tug_verbs_say(contact, word);
 }
 
 static void give_slot(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot) {
@@ -378,10 +372,8 @@ void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pai
         pair->message_first = tug_verbs_slot(verbs->messages, slot)->next;
         give_slot(verbs, pair, slot);
     }
-    say_ended(pair);
-    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
-        if (contact->met)
-            tug_verbs_say(contact, TUG_WORD_LEADS_NOT);
+    tug_verbs_say_all(pair, TUG_WORD_ENDED);
+    tug_verbs_say_all(pair, TUG_WORD_LEADS_NOT);
 }
 
 /* ---- receiving ---- */
@@ -401,7 +393,7 @@ static bool is_next(struct tug_verbs_server *server, uint32_t number) {
                 "verbs: packets from rank %u are missing, so that peer is lost and operations on "
                 "it fail: look at the device (ibv_devinfo)",
                 tug_verbs_rank(pair));
-        say_ended(pair);
+        tug_verbs_say_all(pair, TUG_WORD_ENDED);
         return false;
     }
     pair->received = number;

@@ -84,8 +84,7 @@ struct tug_verbs_pair *tug_verbs_pair_make(struct tug_verbs *verbs) {
                                     .fresh = true,
                                     .blank = true,
                                     .closed = true,
-                                    .head = TUG_NO_TAG,
-                                    .tail = TUG_NO_TAG,
+                                    .operations = {TUG_NO_TAG, TUG_NO_TAG},
                                     .message_first = TUG_NO_MESSAGE,
                                     .message_last = TUG_NO_MESSAGE};
     return pair;
@@ -105,7 +104,6 @@ void tug_verbs_pair_join(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
         tug_verbs_touch(verbs, into);
     }
     pair->touched = false;
-    pair->head = TUG_NO_TAG;
     pair->next_touched = verbs->spare;
     verbs->spare = pair;
     verbs->nspare++;
@@ -325,8 +323,8 @@ static bool say_of_packets(const struct tug_verbs_contact *contact, struct hello
 
 /* Nothing is under way to the peer, nor waits, nor is about to. */
 static bool is_idle(const struct tug_verbs_pair *pair) {
-    return pair->phase == TUG_PAIR_UP && pair->sent == pair->done && pair->head == TUG_NO_TAG &&
-           pair->messages == 0;
+    return pair->phase == TUG_PAIR_UP && pair->sent == pair->done &&
+           pair->operations.first == TUG_NO_TAG && pair->messages == 0;
 }
 
 /* The peer takes what it has received and drops its server. One that cannot be told keeps it until
@@ -378,8 +376,9 @@ static bool is_at_rest(const struct tug_verbs_contact *contact) {
 /* May the pair be freed? A new connection brings all that it knows. */
 static bool can_forget(const struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     if (pair->id == 0 || pair->id == verbs->id || pair->sender != NULL || pair->server != NULL ||
-        pair->retired > 0 || !pair->closed || pair->touched || pair->head != TUG_NO_TAG ||
-        pair->messages > 0 || tug_verbs_pair_closed(pair) || pair->lost || pair->failed > 0)
+        pair->retired > 0 || !pair->closed || pair->touched ||
+        pair->operations.first != TUG_NO_TAG || pair->messages > 0 || tug_verbs_pair_closed(pair) ||
+        pair->lost || pair->failed > 0)
         return false;
     const struct tug_verbs_contact *contact = pair->contacts;
     while (contact != NULL && is_at_rest(contact))
@@ -528,14 +527,12 @@ void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, u
         tug_verbs_messages_drop(verbs, pair);
         return;
     }
-    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next) {
-        if (contact->met)
-            tug_verbs_say(contact, TUG_WORD_LEADS_NOT);
+    tug_verbs_say_all(pair, TUG_WORD_LEADS_NOT);
+    for (struct tug_verbs_contact *contact = pair->contacts; contact; contact = contact->next)
         if (contact->leads && !contact->gone)
             ask_to_move(verbs, contact);
-    }
     struct tug_verbs_contact *other = tug_verbs_contact_open(pair);
-    if (pair->moving == 0 && pair->head != TUG_NO_TAG && other != NULL)
+    if (pair->moving == 0 && pair->operations.first != TUG_NO_TAG && other != NULL)
         ask_to_move(verbs, other);
     if (pair->moving > 0)
         set_deadline(verbs, pair);
@@ -637,7 +634,7 @@ static void answered(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
         pair->fresh = false;
         pair->lost = false;
         tug_verbs_received(verbs, pair, answer->last);
-        tug_verbs_say_leads(pair);
+        tug_verbs_say_all(pair, TUG_WORD_LEADS);
         tug_verbs_touch(verbs, pair);
         return;
     }

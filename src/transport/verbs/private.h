@@ -368,6 +368,12 @@ struct tug_verbs_contact {
     uint32_t taken;                 /* TUG_WORD_MOVES: packets that the peer has taken */
 };
 
+/* Operations in order, by their numbers; linked by `next`. */
+struct tug_verbs_list {
+    uint32_t first; /* TUG_NO_TAG: it is empty */
+    uint32_t last;
+};
+
 struct tug_verbs_pair {
     uint64_t id;     /* of the process; 0: not known yet */
     uint32_t index;  /* its index in verbs->pairs */
@@ -397,9 +403,9 @@ struct tug_verbs_pair {
     struct ibv_qp *server;
     uint32_t retired;                    /* older servers in the list verbs->retired */
     struct tug_verbs_pair *next_touched; /* or the next spare one */
-    uint32_t head, tail; /* numbers: operations that wait, in order; TUG_NO_TAG: none */
-    uint32_t waiting;    /* operations that wait */
-    uint32_t ordered;    /* of these, those that messages must not overtake: TUG_WRITE_AHEAD */
+    struct tug_verbs_list operations;    /* those that wait */
+    uint32_t waiting;                    /* how many they are */
+    uint32_t ordered; /* of these, those that messages must not overtake: TUG_WRITE_AHEAD */
     uint32_t message_first, message_last; /* messages that wait, or TUG_NO_MESSAGE */
     uint32_t messages;                    /* in slots */
     uint32_t numbered, received;          /* numbers of the last messages to and from the peer */
@@ -461,9 +467,8 @@ struct tug_verbs {
     uint32_t nsenders, nservers;
     uint64_t uses;
 
-    uint32_t finished; /* number: operations to be completed by the next poll */
-    uint32_t finished_tail;
-    uint64_t said; /* bits of causes that have been logged */
+    struct tug_verbs_list finished; /* operations to be completed by the next poll */
+    uint64_t said;                  /* bits of causes that have been logged */
 
     struct tug_origin *origin; /* memory for operations; NULL: none has needed any (origin.h) */
     struct tug_verbs_messages *messages; /* NULL: it carries no packets */
@@ -631,8 +636,6 @@ void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 /* The last message that the peer has taken by old senders is that one: writes that wait to start
  * again and are known by that to have been done, are done. */
 void tug_verbs_received(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t number);
-/* Operations of the view that are not complete, which there should be none of, are forgotten. */
-void tug_verbs_forget(struct tug_verbs_view *view);
 
 /* ---- rails ---- */
 
@@ -707,8 +710,9 @@ void tug_verbs_messages_renew(struct tug_verbs *verbs);
 void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pair);
 /* The packets' side is to be told. */
 void tug_verbs_say(struct tug_verbs_contact *contact, enum tug_verbs_word word);
-/* All that wait for it are to be told that it leads to the peer. */
-void tug_verbs_say_leads(struct tug_verbs_pair *pair);
+/* All contexts' are that mind: ENDED is for those that it leads there, the others for those that
+ * wait to be told. */
+void tug_verbs_say_all(const struct tug_verbs_pair *pair, enum tug_verbs_word word);
 /* Tells it. True if there was something. */
 bool tug_verbs_tell(struct tug_verbs *verbs);
 

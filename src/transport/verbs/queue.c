@@ -63,6 +63,16 @@ static bool is_ahead(const struct tug_operation *operation) {
     return operation->kind == TUG_OPERATION_WRITE && (operation->op & TUG_WRITE_AHEAD);
 }
 
+/* A list of operations goes behind those of another one. */
+static void put_behind(struct tug_verbs *verbs, struct tug_verbs_list *list, uint32_t first,
+                       uint32_t last) {
+    if (list->first == TUG_NO_TAG)
+        list->first = first;
+    else
+        tug_verbs_operation(verbs, list->last)->next = first;
+    list->last = last;
+}
+
 static void finish(struct tug_verbs *verbs, uint32_t number, int status) {
     struct tug_operation *operation = tug_verbs_operation(verbs, number);
     if (is_ahead(operation))
@@ -71,19 +81,15 @@ static void finish(struct tug_verbs *verbs, uint32_t number, int status) {
                      : operation->status; /* its signal may have ended, and may until it is told */
     operation->status = (int8_t)status;
     operation->next = TUG_NO_TAG;
-    if (verbs->finished == TUG_NO_TAG)
-        verbs->finished = number;
-    else
-        tug_verbs_operation(verbs, verbs->finished_tail)->next = number;
-    verbs->finished_tail = number;
+    put_behind(verbs, &verbs->finished, number, number);
 }
 
 static bool complete_finished(struct tug_verbs *verbs) {
     bool any = false;
-    while (verbs->finished != TUG_NO_TAG) {
-        struct tug_verbs_view *view = tug_verbs_view_of(verbs, verbs->finished);
-        struct tug_operation *operation = tug_verbs_operation(verbs, verbs->finished);
-        verbs->finished = operation->next;
+    while (verbs->finished.first != TUG_NO_TAG) {
+        struct tug_verbs_view *view = tug_verbs_view_of(verbs, verbs->finished.first);
+        struct tug_operation *operation = tug_verbs_operation(verbs, verbs->finished.first);
+        verbs->finished.first = operation->next;
         view->out--;
         any = true;
         tug_endpoint_note(&view->wire);
@@ -123,56 +129,46 @@ static void count_out(struct tug_verbs_pair *pair, const struct tug_operation *o
     pair->ordered -= is_ahead(operation);
 }
 
-/* A list of operations, which have been counted, waits behind the others. */
-static void link_behind(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t first,
-                        uint32_t last) {
-    if (pair->head == TUG_NO_TAG)
-        pair->head = first;
-    else
-        tug_verbs_operation(verbs, pair->tail)->next = first;
-    pair->tail = last;
-}
-
 static void append(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t number) {
     struct tug_operation *operation = tug_verbs_operation(verbs, number);
     operation->next = TUG_NO_TAG;
     operation->left = operation->bytes;
-    link_behind(verbs, pair, number, number);
+    put_behind(verbs, &pair->operations, number, number);
     count_in(pair, operation);
     pair->urgent |= operation->bytes >= LARGE;
     tug_verbs_touch(verbs, pair);
 }
 
 static void take_head(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
-    const struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
-    pair->head = operation->next;
+    const struct tug_operation *operation = tug_verbs_operation(verbs, pair->operations.first);
+    pair->operations.first = operation->next;
     count_out(pair, operation);
 }
 
 void tug_verbs_wait_with(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
                          struct tug_verbs_pair *other) {
-    if (pair->head == TUG_NO_TAG)
+    if (pair->operations.first == TUG_NO_TAG)
         return;
-    link_behind(verbs, other, pair->head, pair->tail);
+    put_behind(verbs, &other->operations, pair->operations.first, pair->operations.last);
     other->waiting += pair->waiting;
     other->ordered += pair->ordered;
     other->urgent |= pair->urgent;
-    pair->head = pair->tail = TUG_NO_TAG;
+    pair->operations.first = TUG_NO_TAG;
     pair->waiting = pair->ordered = 0;
 }
 
 void tug_verbs_fail_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair, int status) {
-    while (pair->head != TUG_NO_TAG) {
-        const uint32_t number = pair->head;
+    while (pair->operations.first != TUG_NO_TAG) {
+        const uint32_t number = pair->operations.first;
         take_head(verbs, pair);
         finish(verbs, number, status);
     }
 }
 
 void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
-    while (pair->head != TUG_NO_TAG) {
-        struct tug_verbs_view *view = tug_verbs_view_of(verbs, pair->head);
-        struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
+    while (pair->operations.first != TUG_NO_TAG) {
+        struct tug_verbs_view *view = tug_verbs_view_of(verbs, pair->operations.first);
+        struct tug_operation *operation = tug_verbs_operation(verbs, pair->operations.first);
         take_head(verbs, pair);
         view->out--;
         pass_on(view, operation);
@@ -180,7 +176,7 @@ void tug_verbs_pass_waiting(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 }
 
 void tug_verbs_received(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t number) {
-    uint32_t *at = &pair->head, before = TUG_NO_TAG;
+    uint32_t *at = &pair->operations.first, before = TUG_NO_TAG;
     if (pair->ordered == 0)
         return;
     while (*at != TUG_NO_TAG) {
@@ -192,8 +188,8 @@ void tug_verbs_received(struct tug_verbs *verbs, struct tug_verbs_pair *pair, ui
             continue;
         }
         *at = operation->next;
-        if (pair->tail == write)
-            pair->tail = before;
+        if (pair->operations.last == write)
+            pair->operations.last = before;
         count_out(pair, operation);
         finish(verbs, write, 0);
     }
@@ -321,8 +317,8 @@ static uint32_t join(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint3
     const uint32_t most =
         pair->most_inline < TUG_VERBS_INLINE ? pair->most_inline : TUG_VERBS_INLINE;
     uint32_t taken = 0;
-    while (used + taken < room && pair->head != TUG_NO_TAG) {
-        struct tug_operation *next = tug_verbs_operation(verbs, pair->head);
+    while (used + taken < room && pair->operations.first != TUG_NO_TAG) {
+        struct tug_operation *next = tug_verbs_operation(verbs, pair->operations.first);
         if (next->kind != TUG_OPERATION_WRITE || next->rkey != request->wr.rdma.rkey ||
             next->address != request->wr.rdma.remote_addr + piece->length ||
             next->bytes > most - piece->length)
@@ -334,7 +330,7 @@ static uint32_t join(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint3
         piece->length += (uint32_t)next->bytes;
         next->left = 0;
         pair->slots[(pair->sent + used + taken - 1) % TUG_VERBS_DEPTH] |= TUG_SLOT_JOINED;
-        *tag = pair->head;
+        *tag = pair->operations.first;
         take_head(verbs, pair);
         pair->slots[(pair->sent + used + taken) % TUG_VERBS_DEPTH] = *tag | TUG_SLOT_LAST;
         taken++;
@@ -358,11 +354,11 @@ static uint64_t id_of(const struct tug_verbs_pair *pair, uint32_t tag) {
 static bool is_message_next(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
     if (!tug_verbs_message_waits(pair))
         return false;
-    if (pair->head == TUG_NO_TAG)
+    if (pair->operations.first == TUG_NO_TAG)
         return true;
     if (pair->ordered > 0)
         return false;
-    const struct tug_operation *operation = tug_verbs_operation(verbs, pair->head);
+    const struct tug_operation *operation = tug_verbs_operation(verbs, pair->operations.first);
     return operation->left == operation->bytes;
 }
 
@@ -380,7 +376,7 @@ static void build_message(struct tug_verbs *verbs, struct tug_verbs_pair *pair, 
 }
 
 static bool waits(const struct tug_verbs_pair *pair) {
-    return pair->head != TUG_NO_TAG || tug_verbs_message_waits(pair);
+    return pair->operations.first != TUG_NO_TAG || tug_verbs_message_waits(pair);
 }
 
 /* Makes a chain of what waits, in at most `room` slots. Returns how many; *requests: work
@@ -393,7 +389,7 @@ static uint32_t build(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint
             build_message(verbs, pair, n, used++);
             continue;
         }
-        uint32_t tag = pair->head;
+        uint32_t tag = pair->operations.first;
         struct tug_operation *operation = tug_verbs_operation(verbs, tag);
         struct ibv_send_wr *request = &verbs->chain[n];
         fill(verbs, pair, tag, request, &verbs->pieces[n]);
@@ -582,7 +578,8 @@ static bool starts_again(const struct tug_operation *operation, enum again again
  * or end with status. */
 static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, enum again again,
                          int status) {
-    uint32_t first = TUG_NO_TAG, last = TUG_NO_TAG, before = TUG_NO_TAG;
+    struct tug_verbs_list starting = {TUG_NO_TAG, TUG_NO_TAG};
+    uint32_t before = TUG_NO_TAG;
     take_messages_back(verbs, pair);
     for (uint32_t at = pair->done; at != pair->sent; at++) {
         const uint32_t slot = pair->slots[at % TUG_VERBS_DEPTH], number = slot & TUG_SLOT_TAG;
@@ -590,7 +587,7 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, e
             continue; /* or another piece of the same operation */
         struct tug_operation *operation = tug_verbs_operation(verbs, number);
         before = number;
-        if (number == pair->head)
+        if (number == pair->operations.first)
             take_head(verbs, pair); /* the rest of the operation waited */
         if (!starts_again(operation, again)) {
             finish(verbs, number, status);
@@ -600,18 +597,12 @@ static void break_sender(struct tug_verbs *verbs, struct tug_verbs_pair *pair, e
         count_in(pair, operation);
         if (is_ahead(operation))
             tug_verbs_signalled_again(verbs, pair, operation, at);
-        if (first == TUG_NO_TAG)
-            first = number;
-        else
-            tug_verbs_operation(verbs, last)->next = number;
-        last = number;
+        operation->next = TUG_NO_TAG;
+        put_behind(verbs, &starting, number, number);
     }
-    if (last != TUG_NO_TAG) {
-        if (pair->head == TUG_NO_TAG)
-            pair->tail = last;
-        tug_verbs_operation(verbs, last)->next = pair->head;
-        pair->head = first;
-    }
+    if (pair->operations.first != TUG_NO_TAG)
+        put_behind(verbs, &starting, pair->operations.first, pair->operations.last);
+    pair->operations = starting;
     tug_verbs_pair_drop_sender(verbs, pair);
     if (waits(pair))
         tug_verbs_touch(verbs, pair);
@@ -669,7 +660,7 @@ static void fail_oldest(struct tug_verbs *verbs, struct tug_verbs_pair *pair, ui
                         uint32_t end, int status) {
     while (end + 1 != pair->sent && (pair->slots[(end + 1) % TUG_VERBS_DEPTH] & WHAT) == tag)
         end++;
-    if (pair->head == tag)
+    if (pair->operations.first == tag)
         take_head(verbs, pair);
     uint32_t before = TUG_NO_TAG;
     for (; pair->done != end + 1; pair->done++) {
@@ -732,58 +723,6 @@ static void give_up_device(struct tug_verbs *verbs) {
         break_sender(verbs, pair, SAFE_AGAIN, TUG_ERR_DEVICE);
         tug_verbs_pair_move(verbs, pair, UINT64_MAX);
     }
-}
-
-/* ---- a view that ends ---- */
-
-static bool is_of(const struct tug_verbs_view *view, uint32_t number) {
-    return tug_verbs_view_of(view->verbs, number) == view;
-}
-
-static bool has_under_way(const struct tug_verbs_view *view, const struct tug_verbs_pair *pair) {
-    for (uint32_t at = pair->done; at != pair->sent; at++) {
-        const uint32_t slot = pair->slots[at % TUG_VERBS_DEPTH];
-        if (!(slot & TUG_SLOT_MESSAGE) && is_of(view, slot & TUG_SLOT_TAG))
-            return true;
-    }
-    return false;
-}
-
-/* Takes the view's operations out of a list. */
-static void take_out(const struct tug_verbs_view *view, uint32_t *first, uint32_t *last) {
-    uint32_t number = *first;
-    *first = *last = TUG_NO_TAG;
-    while (number != TUG_NO_TAG) {
-        struct tug_operation *operation = tug_verbs_operation(view->verbs, number);
-        const uint32_t next = operation->next;
-        operation->next = TUG_NO_TAG;
-        if (!is_of(view, number)) {
-            if (*first == TUG_NO_TAG)
-                *first = number;
-            else
-                tug_verbs_operation(view->verbs, *last)->next = number;
-            *last = number;
-        }
-        number = next;
-    }
-}
-
-void tug_verbs_forget(struct tug_verbs_view *view) {
-    struct tug_verbs *verbs = view->verbs;
-    for (uint32_t i = 0; i < verbs->npairs && view->out > 0; i++) {
-        struct tug_verbs_pair *pair = verbs->pairs[i];
-        if (has_under_way(view, pair))
-            break_sender(verbs, pair, NONE_AGAIN, TUG_ERR_PEER);
-        take_out(view, &pair->head, &pair->tail);
-        pair->waiting = pair->ordered = 0;
-        for (uint32_t at = pair->head; at != TUG_NO_TAG;) {
-            const struct tug_operation *operation = tug_verbs_operation(verbs, at);
-            count_in(pair, operation);
-            at = operation->next;
-        }
-    }
-    take_out(view, &verbs->finished, &verbs->finished_tail);
-    view->out = 0;
 }
 
 /* ---- polling ---- */

@@ -5,6 +5,7 @@
  * included. Packets go by it where all have shared receive queues and no row before it goes to all.
  * A process opens its devices once, for all contexts (endpoint.c): a context's state is a view of
  * each. private.h tells how the parts go together. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static void leave(struct tug_wire *wire) {
         tug_endpoint_take_out(&view->rails[rail]->wire);
     if (view->verbs->yields > 0)
         (void)tug_verbs_poll(view->verbs); /* who has asked by this context is answered first */
-    tug_verbs_forget(view);
+    assert(view->out == 0 && "a context ends when its operations have ended");
     tug_verbs_contacts_end(view);
     tug_verbs_number_not(view);
 }
@@ -262,8 +263,9 @@ static bool verbs_poll(void *state) {
 
 static bool arm_rail(struct tug_verbs *verbs) {
     const bool unsent = verbs->touched != NULL && verbs->cq_room > 0;
-    if (verbs->finished != TUG_NO_TAG || unsent || verbs->asked_again > 0 || verbs->words > 0 ||
-        verbs->yields > 0 || (verbs->messages != NULL && verbs->messages->nheld > 0))
+    if (verbs->finished.first != TUG_NO_TAG || unsent || verbs->asked_again > 0 ||
+        verbs->words > 0 || verbs->yields > 0 ||
+        (verbs->messages != NULL && verbs->messages->nheld > 0))
         return false;
     verbs->base.look = true;
     if (verbs->cq_room < verbs->cq_size || verbs->messages != NULL)
