@@ -15,9 +15,9 @@
 #include "base/settings.h"
 #include "base/system_page.h"
 #include "cmd/cmd.h"
-#include "engine/notes.h"
 #include "engine/ring.h"
 #include "gas/array.h"
+#include "llcl/batch.h"
 #include "llcl/llcl.h"
 #include "llcl/vector.h"
 #include "rma/rma.h"
@@ -213,7 +213,7 @@ static void print_table(uint64_t ranks, uint32_t active) {
     printf("memory of LLCL in one of %llu processes that has to do with %u others, in bytes\n",
            (unsigned long long)ranks, active);
     row_of(&table, "command ring", tug_settings.ring_size, sizeof(struct tug_command), "commands");
-    row_of(&table, "notebook of one thread", TUG_NOTES, sizeof(struct tug_note), "notes");
+    row(&table, "batch of one thread", sizeof(struct tug_batch), "small operations that it starts");
     sum(&table, "engine");
     print_context(&table, ranks, active);
     print_wires(&table, ranks, active);

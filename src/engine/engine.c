@@ -73,7 +73,7 @@ void tug_engine_stop(void) {
     struct tug_engine *engine = &tug_engine;
     if (!running)
         return;
-    tug_notes_settle();
+    tug_engine_start_gathered(tug_gathering_now()->waits);
     tug_engine_drain();
     tug_offload_stop(engine, -1);
     running = false;
@@ -109,12 +109,6 @@ enum tug_entry tug_engine_enter(struct tug_ticket *ticket) {
     if (entry == TUG_ENTRY_TICKET)
         tug_notes_come_behind(ticket->position);
     return entry;
-}
-
-bool tug_engine_enter_idle(void) {
-    struct tug_engine *engine = &tug_engine;
-    uint64_t state = atomic_load_explicit(&engine->ring.state, memory_order_relaxed);
-    return engine->may_drive && !(state & TUG_BATON_HELD) && tug_baton_take(&engine->ring);
 }
 
 void tug_engine_commit(const struct tug_ticket *ticket) {

@@ -3,7 +3,7 @@
  *   engine.c         start, stop, and the callers' side: enter, call, drain, launch, wait
  *   life.c           MPI brings the engine up and down
  *   executor.c       drains the ring in batches
- *   notes.c          small commands, which threads write into notebooks of their own
+ *   gather.c         small operations that threads write down, and their waking
  *   completer.c      advances the jobs that are outstanding
  *   waiters.c          what threads wait for while another drives, and how each is woken
  *   services.c       polls services in every round
@@ -27,7 +27,7 @@
 #include "engine/event_wait.h"
 #include "engine/host_progress.h"
 #include "engine/lease.h"
-#include "engine/notes.h"
+#include "engine/gather.h"
 #include "engine/plan.h"
 #include "engine/service.h"
 #include "engine/waiters.h"
@@ -129,9 +129,6 @@ void tug_engine_forked(void);
 void tug_engine_reserve_host(void);
 
 /* ---- the holder's steps ---- */
-
-/* Takes the baton if nobody drives, and no cell of the ring. Then as after TUG_ENTRY_BATON. */
-bool tug_engine_enter_idle(void);
 
 /* Executes up to limit commands. Returns how many. */
 unsigned tug_executor_run(struct tug_engine *engine, unsigned limit);

@@ -15,7 +15,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/notes.h"
 #include "transport/reach.h"
 #include "tugboat/llcl.h"
 
@@ -217,10 +216,14 @@ struct tug_burst {
     bool awaited;     /* the last flush waited until everything was done at the peers */
     /* it ends with a message to its peers: packets that are not full wait for it */
     bool gathers;
-    bool pieces; /* more of the same operation follows at once: they wait for that */
-    bool noted;  /* more may be noted like the last write (small.h) */
-    struct tug_company *companies[TUG_COMPANIES]; /* that more may join; NULL: none is open */
+    bool pieces;     /* more of the same operation follows at once: they wait for that */
+    uint8_t follows; /* enum tug_follows */
 };
+
+/* What may follow the thread's last operation in its batch without a look (small.h): writes or
+ * reads of other floors, or the program's writes. */
+enum tug_follows { TUG_FOLLOWS_NOTHING, TUG_FOLLOWS_WRITES, TUG_FOLLOWS_READS, TUG_FOLLOWS_TRIES };
+
 extern _Thread_local struct tug_burst tug_burst;
 
 /* Will the operation that this thread is about to start be one of so many at most? */
@@ -256,8 +259,8 @@ static inline void tug_burst_more_follows(bool more) {
 
 /* This thread waits for what it has started, or asks after it. */
 static inline void tug_burst_end(void) {
-    tug_burst.peers_come = tug_burst.gathers = tug_burst.pieces = tug_burst.noted = false;
-    tug_burst.companies[TUG_COMPANY_READS] = tug_burst.companies[TUG_COMPANY_WRITES] = NULL;
+    tug_burst.peers_come = tug_burst.gathers = tug_burst.pieces = false;
+    tug_burst.follows = TUG_FOLLOWS_NOTHING;
     if (tug_burst.started == 0)
         return;
     tug_burst.last = tug_burst.started;

@@ -399,10 +399,10 @@ bool tug_try_write_signal_async(tug_context *context,
     return tug_try_submit(context, &signal, payload, NULL);
 }
 
-/* May a write wait for others, in a note? It is short, and its end only counts. */
-static inline bool may_be_noted(const struct tug_context *context, const struct tug_try *request,
-                                const unsigned char *reached) {
-    return request->kind == TUG_OPERATION_WRITE && request->bytes - 1 < TUG_TRY_NOTED_MOST &&
+/* May a write wait for others, in a batch? It is short, and its end only counts. */
+static inline bool may_be_batched(const struct tug_context *context, const struct tug_try *request,
+                                  const unsigned char *reached) {
+    return request->kind == TUG_OPERATION_WRITE && request->bytes - 1 < TUG_COPIED_MOST &&
            reached == NULL && request->on_local->f == NULL &&
            request->on_complete->f == tug_counter_add && depth == 0 &&
            context->fabric.ntakers == 0 && !tug_engine_driving();
@@ -425,7 +425,7 @@ static bool take_way(struct tug_context *context, const struct tug_try *request,
         if (tug_try_alone(context, request, local, few))
             return true;
     }
-    return (may_be_noted(context, request, reached) && tug_try_note(context, request, local)) ||
+    return (may_be_batched(context, request, reached) && tug_try_batch(context, request, local)) ||
            tug_try_submit(context, request, local, reached);
 }
 

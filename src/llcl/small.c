@@ -19,16 +19,15 @@ void tug_peer_begin(struct tug_peer *peer, tug_context *context, uint32_t proces
 
 /* Counts operations that are about to be started, as the holder of the baton: plain stores do.
  * Counts them back if they could not be. */
-static inline bool count_in_hand(struct tug_generation *generation, int change) {
+static inline void count_in_hand(struct tug_generation *generation, int change) {
     uint64_t n = atomic_load_explicit(&generation->in_hand, memory_order_relaxed);
     atomic_store_explicit(&generation->in_hand, n + (uint64_t)change, memory_order_relaxed);
-    return false;
 }
 
 /* ---- into packets, by the holder ---- */
 
-static bool start_noted(struct tug_context *context, const struct tug_try *request,
-                        const void *data) {
+static bool start_packed(struct tug_context *context, const struct tug_try *request,
+                         const void *data) {
     if (!tug_try_post_in_hand(context, request, (unsigned char *)(uintptr_t)data, NULL))
         return false;
     tug_engine_service_began(&context->service);
@@ -37,9 +36,9 @@ static bool start_noted(struct tug_context *context, const struct tug_try *reque
 
 /* A read or write of memory that only packets reach, for which the key's first word does. False: no
  * room, nothing happened. */
-static bool move_noted(struct tug_context *context, uint8_t kind, uint32_t process, uint64_t word,
-                       uint64_t offset, const void *data, size_t bytes,
-                       struct tug_callback on_complete) {
+static bool move_packed(struct tug_context *context, uint8_t kind, uint32_t process, uint64_t word,
+                        uint64_t offset, const void *data, size_t bytes,
+                        struct tug_callback on_complete) {
     const struct tug_key key = {.word = {[0] = word}};
     const struct tug_remote_address remote = {&key, offset};
     const struct tug_local_address local = {&context->everything, (size_t)(uintptr_t)data};
@@ -50,21 +49,21 @@ static bool move_noted(struct tug_context *context, uint8_t kind, uint32_t proce
                                     .bytes = bytes,
                                     .on_local = &tug_no_callback,
                                     .on_complete = &on_complete};
-    return start_noted(context, &request, data);
+    return start_packed(context, &request, data);
 }
 
-static inline bool write_noted(struct tug_context *context, uint32_t process, uint64_t key,
-                               uint64_t offset, const void *data, size_t bytes,
-                               struct tug_counter *counter) {
+static inline bool write_packed(struct tug_context *context, uint32_t process, uint64_t key,
+                                uint64_t offset, const void *data, size_t bytes,
+                                struct tug_counter *counter) {
     if (!tug_packets_write_on(context->fabric.packets, process, key, offset, data, bytes, counter))
-        return move_noted(context, TUG_OPERATION_WRITE, process, key, offset, data, bytes,
-                          (struct tug_callback){tug_counter_add, counter});
+        return move_packed(context, TUG_OPERATION_WRITE, process, key, offset, data, bytes,
+                           (struct tug_callback){tug_counter_add, counter});
     tug_stat_add(TUG_STAT_OPERATIONS, 1);
     return true;
 }
 
-static bool message_noted(struct tug_context *context, uint32_t process, unsigned handler,
-                          const void *payload, size_t bytes, struct tug_counter *counter) {
+static bool message_packed(struct tug_context *context, uint32_t process, unsigned handler,
+                           const void *payload, size_t bytes, struct tug_counter *counter) {
     if (tug_packets_message_on(context->fabric.packets, process, handler, payload, bytes,
                                counter)) {
         tug_stat_add(TUG_STAT_OPERATIONS, 1);
@@ -78,84 +77,73 @@ static bool message_noted(struct tug_context *context, uint32_t process, unsigne
                                     .bytes = bytes,
                                     .on_local = &tug_no_callback,
                                     .on_complete = &counts};
-    return start_noted(context, &request, payload);
+    return start_packed(context, &request, payload);
 }
 
-/* ---- in company ---- */
-
-static inline struct tug_peer *peer_of(const struct tug_company *company) {
-    return (struct tug_peer *)(uintptr_t)company->words[TUG_SMALL_PEER];
-}
+/* ---- in batches ---- */
 
 /* Where the one at `at` of a run is in what the key names. */
-static inline uint64_t offset_at(const struct tug_company *company, const unsigned char *at) {
+static inline uint64_t offset_at(const struct tug_batch_form *form, const unsigned char *at) {
     int32_t distance;
     memcpy(&distance, at, sizeof(distance));
-    return company->words[TUG_SMALL_OFFSET] + (uint64_t)(int64_t)distance;
+    return form->offset + (uint64_t)(int64_t)distance;
 }
 
-/* Writes to a process of the node go by themselves, in one piece (transport/lone.h), else in
+enum { PACKED, ALONE };
+
+/* Those of which the form says so go by themselves, in one piece (transport/lone.h), else in
  * packets. */
-static uint32_t execute_writes(const struct tug_company *company, const unsigned char *run,
-                               uint32_t n) {
-    const uint64_t *words = company->words, key = words[TUG_SMALL_KEY];
-    const size_t bytes = words[TUG_SMALL_BYTES], step = tug_run_step(bytes);
-    struct tug_peer *peer = peer_of(company);
+static uint32_t start_writes(const struct tug_batch_form *form, const unsigned char *run,
+                             uint32_t n) {
+    const size_t step = tug_batch_step(form->record);
+    struct tug_peer *peer = form->target;
     struct tug_generation *generation = tug_outstanding_open(&peer->remote);
     uint32_t done = 0;
     count_in_hand(generation, (int)n);
-    if (tug_lone_write_run(&peer->context->fabric, peer->process, key, words[TUG_SMALL_OFFSET], run,
-                           n, (uint32_t)bytes, &generation->ended))
+    if (form->number == ALONE &&
+        tug_lone_write_run(&peer->context->fabric, peer->process, form->key, form->offset, run, n,
+                           form->bytes, &generation->ended))
         return n;
     for (const unsigned char *at = run; done < n; done++, at += step)
-        if (!write_noted(peer->context, peer->process, key, offset_at(company, at),
-                         at + sizeof(int32_t), bytes, &generation->ended))
+        if (!write_packed(peer->context, peer->process, form->key, offset_at(form, at),
+                          at + sizeof(int32_t), form->bytes, &generation->ended))
             break;
     count_in_hand(generation, (int)done - (int)n);
     return done;
 }
 
-/* What stands in the ring of a read: where what is read goes, and, of those that end by themselves,
- * the pointer of their end. The function of all of it is the form's first word. */
+/* The record of a read: where what is read goes, and, of those that end by themselves, the pointer
+ * of their end. The function of all of it is the form's `end`. */
 struct read_place {
     unsigned char *to;
     void *end;
 };
-#define PLACE_BYTES ((uint32_t)sizeof(unsigned char *))
 
-static inline void (*each_end_of(const struct tug_company *company))(void *, int) {
-    return company->bytes == PLACE_BYTES
-               ? NULL
-               : (void (*)(void *, int))(uintptr_t)company->words[TUG_SMALL_FORM];
-}
-
-static uint32_t execute_reads(const struct tug_company *company, const unsigned char *run,
-                              uint32_t n) {
-    const uint64_t *words = company->words, key = words[TUG_SMALL_KEY];
-    const size_t bytes = words[TUG_SMALL_BYTES], step = tug_run_step(company->bytes);
-    struct tug_peer *peer = peer_of(company);
+static uint32_t start_reads(const struct tug_batch_form *form, const unsigned char *run,
+                            uint32_t n) {
+    const size_t step = tug_batch_step(form->record);
+    struct tug_peer *peer = form->target;
     struct tug_generation *generation = tug_outstanding_open(&peer->local);
-    void (*const each_ends)(void *, int) = each_end_of(company);
+    void (*const each_ends)(void *, int) = (void (*)(void *, int))(uintptr_t)form->end;
     const int counted = each_ends == NULL ? (int)n : 0; /* others were, as they were started */
     uint32_t done = 0;
     count_in_hand(generation, counted);
     while (done < n) {
         const uint32_t now = n - done < TUG_LONE_READS ? n - done : TUG_LONE_READS;
-        if (!tug_lone_read_run(&peer->context->fabric, peer->process, key, words[TUG_SMALL_OFFSET],
-                               run + done * step, now, (uint32_t)bytes, &generation->ended,
-                               each_ends))
+        if (!tug_lone_read_run(&peer->context->fabric, peer->process, form->key, form->offset,
+                               run + done * step, now, form->bytes, &generation->ended, each_ends))
             break;
         done += now;
     }
     for (; done < n; done++) {
         const unsigned char *at = run + done * step;
         struct read_place place;
-        memcpy(&place, at + sizeof(int32_t), company->bytes);
+        memcpy(&place, at + sizeof(int32_t), form->record);
         const struct tug_callback end =
             each_ends != NULL ? (struct tug_callback){each_ends, place.end}
                               : (struct tug_callback){tug_counter_add, &generation->ended};
-        if (!move_noted(peer->context, TUG_OPERATION_READ, peer->process, key,
-                        offset_at(company, at), place.to, bytes, end))
+        if (!move_packed(peer->context, TUG_OPERATION_READ, peer->process, form->key,
+                         offset_at(form, at), place.to, form->bytes, end))
             break;
     }
     if (counted > 0)
@@ -163,79 +151,35 @@ static uint32_t execute_reads(const struct tug_company *company, const unsigned 
     return done;
 }
 
-/* The bytes of one in the ring. */
-static inline uint32_t bytes_in_company(const struct tug_transfer *t, enum tug_company_kind kind) {
-    return kind == TUG_COMPANY_WRITES ? (uint32_t)t->bytes
-           : t->then == NULL          ? PLACE_BYTES
-                                      : (uint32_t)sizeof(struct read_place);
+_Thread_local uint64_t tug_small_form[TUG_FORM_WORDS];
+
+/* Is it like the thread's last one, and of the same burst? Then what was found out for that holds.
+ */
+static inline bool goes_on(const struct tug_batch_form *form, enum tug_follows follows) {
+    return follows != TUG_FOLLOWS_NOTHING && tug_burst.follows == follows &&
+           tug_batch_has_form(tug_batch, form);
 }
 
-/* One that ends by itself. */
-static inline bool join_with_end(struct tug_company *company, const struct tug_transfer *read) {
-    const struct read_place place = {read->here, read->then->d};
-    const uint64_t distance = read->offset - company->words[TUG_SMALL_OFFSET];
-    if (distance + ((uint64_t)1 << 31) > UINT32_MAX ||
-        company->words[TUG_SMALL_FORM] != (uintptr_t)read->then->f)
+/* Puts one into the batch, where others may follow it. False: it goes another way. */
+static inline bool put_in(const struct tug_batch_form *form, uint64_t offset, const void *record,
+                          unsigned how, enum tug_follows follows) {
+    uint32_t distance;
+    if (!(goes_on(form, follows) && tug_batch_continues(tug_batch, offset, &distance)) &&
+        !tug_batch_begin(form, how, offset, &distance))
         return false;
+    tug_batch_add(distance, record, form->record);
+    tug_burst.follows = (uint8_t)follows;
+    return true;
+}
+
+/* The same of one that counts in the thread's burst, and may be known by its form. */
+static inline bool put_in_burst(const struct tug_transfer *t, const struct tug_batch_form *form,
+                                const void *record, unsigned how, enum tug_follows follows) {
+    if (!put_in(form, t->offset, record, how, follows))
+        return false;
+    memcpy(tug_small_form, t->form, sizeof(t->form));
     tug_burst_add();
-    tug_company_add(company, TUG_COMPANY_READS, (uint32_t)distance, &place, sizeof(place));
     return true;
-}
-
-/* Is the company that is open one of operations like this, and is there room? Then it has it. */
-static inline bool join_company(const struct tug_transfer *t, enum tug_company_kind kind) {
-    struct tug_company *company = tug_burst.companies[kind];
-    if (company == NULL || company->bytes != bytes_in_company(t, kind) ||
-        company->words[TUG_SMALL_BYTES] != t->bytes ||
-        company->words[TUG_SMALL_PEER] != (uintptr_t)t->peer ||
-        company->words[TUG_SMALL_KEY] != t->key->word[0] ||
-        (!tug_company_has_room(company, kind) && !tug_company_go(company, kind)))
-        return false;
-    if (kind == TUG_COMPANY_READS && t->then != NULL)
-        return join_with_end(company, t);
-    if (!tug_small_join(kind == TUG_COMPANY_WRITES, t->offset, t->here))
-        return false;
-    if (t->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM)
-        memcpy(&company->words[TUG_SMALL_FORM], t->form, sizeof(t->form));
-    return true;
-}
-
-/* The first one of a company, which may wait: one of many, to another process of the node. Not
- * between nodes: there the message that ends an epoch must come behind what it ends, and notes,
- * messages among them, are executed before what is in company. False: there is none for it. */
-static bool open_company(const struct tug_transfer *t, enum tug_company_kind kind) {
-    if (!t->peer->beside || tug_burst_is_single())
-        return false;
-    if (tug_notebook != NULL) { /* what an earlier burst has left waiting may be like this */
-        tug_burst.companies[kind] = &tug_notebook->companies[kind];
-        if (join_company(t, kind))
-            return true;
-    }
-    struct tug_company *company = tug_burst.companies[kind] =
-        tug_company_open(kind, bytes_in_company(t, kind));
-    if (company == NULL)
-        return false;
-    company->execute = kind == TUG_COMPANY_READS ? execute_reads : execute_writes;
-    company->words[TUG_SMALL_PEER] = (uintptr_t)t->peer;
-    company->words[TUG_SMALL_KEY] = t->key->word[0];
-    company->words[TUG_SMALL_OFFSET] = t->offset;
-    company->words[TUG_SMALL_BYTES] = t->bytes;
-    if (kind == TUG_COMPANY_READS && t->then != NULL)
-        company->words[TUG_SMALL_FORM] = (uintptr_t)t->then->f;
-    company->words[TUG_SMALL_FORM + TUG_FORM_WORDS - 1] = TUG_NO_FORM;
-    return join_company(t, kind);
-}
-
-/* ---- noted ---- */
-
-bool tug_small_execute_write(const struct tug_note *note) {
-    const struct tug_noted_write *noted = (const struct tug_noted_write *)note->payload.bytes;
-    const struct tug_peer *peer = noted->peer;
-    struct tug_generation *generation = tug_outstanding_open(&noted->peer->remote);
-    count_in_hand(generation, 1);
-    return write_noted(peer->context, peer->process, noted->key, noted->offset, noted->data,
-                       noted->bytes, &generation->ended) ||
-           count_in_hand(generation, -1);
 }
 
 /* Can a write to memory that is not mapped wait for others? */
@@ -245,59 +189,67 @@ static inline bool may_wait(const struct tug_transfer *write) {
              (tug_burst.awaited || !tug_peer_serves(write->peer->context, write->peer->process)));
 }
 
-_Thread_local uint64_t tug_small_noted[TUG_COMPANY_WORDS];
-
-bool tug_small_note(uint64_t offset, const void *here) {
-    struct tug_note *note = tug_note_begin(TUG_NOTE_ANY);
-    return note != NULL && tug_small_fill(note, offset, here);
-}
-
-/* False: it does not wait. Those to another node that follow may be like it. */
-static inline bool note_write(const struct tug_transfer *write) {
+/* False: it does not wait. Of those to a process of the node, one of many waits for others, and
+ * goes with them by itself. */
+static inline bool batch_write(const struct tug_transfer *write) {
     if (!may_wait(write))
         return false;
-    if (join_company(write, TUG_COMPANY_WRITES) || open_company(write, TUG_COMPANY_WRITES))
-        return true; /* others than those in the company that waits */
-    tug_small_noted[TUG_SMALL_PEER] = (uintptr_t)write->peer;
-    tug_small_noted[TUG_SMALL_KEY] = write->key->word[0];
-    tug_small_noted[TUG_SMALL_BYTES] = write->bytes;
-    memcpy(&tug_small_noted[TUG_SMALL_FORM], write->form, sizeof(write->form));
-    tug_burst.noted = !write->peer->beside && write->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM;
-    return tug_small_note(write->offset, write->here);
+    const bool beside = write->peer->beside, many = beside && !tug_burst_is_single();
+    const struct tug_batch_form form = {.start = start_writes,
+                                        .target = write->peer,
+                                        .key = write->key->word[0],
+                                        .number = many ? ALONE : PACKED,
+                                        .bytes = (uint16_t)write->bytes,
+                                        .record = (uint16_t)write->bytes};
+    return put_in_burst(write, &form, write->here, many ? TUG_BATCH_WAITS : 0,
+                        beside && !many ? TUG_FOLLOWS_NOTHING : TUG_FOLLOWS_WRITES);
 }
 
-/* The same of a program's write of at most 16 bytes, which counts at a counter of its own. */
-struct noted_try {
-    struct tug_context *context;
-    struct tug_counter *counter;
-    uint64_t key, offset;
-    uint32_t peer, bytes;
-    unsigned char data[TUG_TRY_NOTED_MOST];
-};
-_Static_assert(sizeof(struct noted_try) <= TUG_NOTE_PAYLOAD, "it fits a note");
+#define TOGETHER_MOST 128 /* bytes of a read that others accompany */
 
-static bool execute_try(const struct tug_note *note) {
-    const struct noted_try *noted = (const struct noted_try *)note->payload.bytes;
-    return write_noted(noted->context, noted->peer, noted->key, noted->offset, noted->data,
-                       noted->bytes, noted->counter);
-}
+_Static_assert(TUG_LONE_READS *TOGETHER_MOST <= TUG_LONE_READ_MOST && TOGETHER_MOST <= UINT8_MAX,
+               "there is room for them");
 
-bool tug_try_note(struct tug_context *context, const struct tug_try *write,
-                  const unsigned char *local) {
-    struct tug_note *note = tug_note_begin(TUG_NOTE_PROMPT);
-    if (note == NULL)
+/* A short read of many, of a process beside this one that looks, goes with others. False: it goes
+ * another way. */
+static inline bool batch_read(const struct tug_transfer *read) {
+    if (read->bytes - 1 >= TOGETHER_MOST || !read->peer->beside || tug_burst_is_single())
         return false;
-    struct noted_try *noted = (struct noted_try *)note->payload.bytes;
-    note->execute = execute_try;
-    noted->context = context;
-    noted->counter = write->on_complete->d;
-    noted->key = write->remote->key->word[0];
-    noted->offset = write->remote->offset;
-    noted->peer = (uint32_t)write->peer;
-    noted->bytes = (uint32_t)write->bytes;
-    tug_try_copy(noted->data, local, write->bytes);
-    tug_note_end();
-    return true;
+    const struct read_place place = {read->here, read->then != NULL ? read->then->d : NULL};
+    const struct tug_batch_form form = {
+        .start = start_reads,
+        .target = read->peer,
+        .end = read->then != NULL ? (uintptr_t)read->then->f : 0,
+        .key = read->key->word[0],
+        .bytes = (uint16_t)read->bytes,
+        .record = (uint16_t)(read->then != NULL ? sizeof(place) : sizeof(place.to))};
+    return (goes_on(&form, TUG_FOLLOWS_READS) ||
+            tug_peer_serves(read->peer->context, read->peer->process)) &&
+           put_in_burst(read, &form, &place, TUG_BATCH_WAITS | TUG_BATCH_READS, TUG_FOLLOWS_READS);
+}
+
+/* The same of a program's write, which counts at a counter of its own. */
+static uint32_t start_tries(const struct tug_batch_form *form, const unsigned char *run,
+                            uint32_t n) {
+    uint32_t done = 0;
+    for (const unsigned char *at = run; done < n; done++, at += tug_batch_step(form->record))
+        if (!write_packed(form->target, form->number, form->key, offset_at(form, at),
+                          at + sizeof(int32_t), form->bytes,
+                          (struct tug_counter *)(uintptr_t)form->end))
+            break;
+    return done;
+}
+
+bool tug_try_batch(struct tug_context *context, const struct tug_try *write,
+                   const unsigned char *local) {
+    const struct tug_batch_form form = {.start = start_tries,
+                                        .target = context,
+                                        .end = (uintptr_t)write->on_complete->d,
+                                        .key = write->remote->key->word[0],
+                                        .number = (uint32_t)write->peer,
+                                        .bytes = (uint16_t)write->bytes,
+                                        .record = (uint16_t)write->bytes};
+    return put_in(&form, write->remote->offset, local, TUG_BATCH_PROMPT, TUG_FOLLOWS_TRIES);
 }
 
 /* ---- alone ---- */
@@ -375,8 +327,8 @@ static inline bool move_alone(const struct tug_transfer *t, bool writes) {
         !may_go_alone(writes, t->bytes, tug_burst_is_single() && tug_burst.awaited) ||
         !tug_peer_serves(peer->context, peer->process))
         return false;
-    if (writes && tug_burst.companies[TUG_COMPANY_READS] != NULL)
-        tug_reads_settle(); /* it does not overtake them */
+    if (writes && tug_batch_has_reads())
+        tug_batch_settle_reads(); /* it does not overtake them */
     const struct tug_callback end = writes ? tug_outstanding_start(&peer->remote) : next_read(t);
     const bool gone = writes ? tug_lone_write(fabric, peer->process, t->key->word[0], t->offset,
                                               t->here, bytes, &tug_no_callback, end)
@@ -403,7 +355,7 @@ void tug_peer_write(const struct tug_transfer *write) {
     struct tug_context *context = write->peer->context;
     if (write->shortcut < TUG_SHORTCUT_DEVICE &&
         (gather(write, true) || tug_peer_write_alone(write) ||
-         (write->then == NULL && note_write(write)))) {
+         (write->then == NULL && batch_write(write)))) {
         if (__builtin_expect(write->then != NULL, 0))
             write->then->f(write->then->d, 0);
         return;
@@ -419,24 +371,10 @@ void tug_peer_write(const struct tug_transfer *write) {
         tug_progress(context);
 }
 
-#define TOGETHER_MOST 128 /* bytes of a read that others accompany */
-
-_Static_assert(TUG_LONE_READS *TOGETHER_MOST <= TUG_LONE_READ_MOST && TOGETHER_MOST <= UINT8_MAX,
-               "there is room for them");
-
-/* A short read of many, of a process beside this one that looks, goes with others. False: it goes
- * another way. */
-static inline bool accompany_read(const struct tug_transfer *read) {
-    return read->bytes - 1 < TOGETHER_MOST &&
-           (join_company(read, TUG_COMPANY_READS) ||
-            (!tug_burst_is_single() && tug_peer_serves(read->peer->context, read->peer->process) &&
-             open_company(read, TUG_COMPANY_READS)));
-}
-
 void tug_peer_read(const struct tug_transfer *read) {
     struct tug_context *context = read->peer->context;
     if (read->shortcut < TUG_SHORTCUT_DEVICE &&
-        (gather(read, false) || accompany_read(read) || move_alone(read, false)))
+        (gather(read, false) || batch_read(read) || move_alone(read, false)))
         return;
     const struct tug_read_params params = {
         .src_proc = (int)read->peer->process,
@@ -452,23 +390,30 @@ void tug_peer_read(const struct tug_transfer *read) {
 
 /* A message to this process itself is handled there and then. False: it has failed, as others do
  * that are sent. */
-static inline bool handle_here(const struct tug_peer *peer, const struct tug_noted_message *noted) {
+static inline bool handle_here(const struct tug_peer *peer, unsigned handler, const void *payload,
+                               size_t bytes) {
     struct tug_fabric *fabric = &peer->context->fabric;
     return peer->process == fabric->rank && (fabric->ways & TUG_WAY_SELF) &&
-           fabric->deliver(fabric, fabric->rank, noted->handler, noted->payload, noted->bytes, 1) ==
-               0;
+           fabric->deliver(fabric, fabric->rank, handler, payload, bytes, 1) == 0;
 }
 
-bool tug_small_execute_message(const struct tug_note *note) {
-    const struct tug_noted_message *noted = (const struct tug_noted_message *)note->payload.bytes;
-    const struct tug_peer *peer = noted->peer;
-    if (handle_here(peer, noted))
-        return true;
-    struct tug_generation *generation = tug_outstanding_open(&noted->peer->remote);
-    count_in_hand(generation, 1);
-    return message_noted(peer->context, peer->process, noted->handler, noted->payload, noted->bytes,
-                         &generation->ended) ||
-           count_in_hand(generation, -1);
+uint32_t tug_small_start_messages(const struct tug_batch_form *form, const unsigned char *run,
+                                  uint32_t n) {
+    struct tug_peer *peer = form->target;
+    uint32_t done = 0;
+    for (const unsigned char *at = run + sizeof(int32_t); done < n;
+         done++, at += tug_batch_step(form->record)) {
+        if (handle_here(peer, form->number, at, form->bytes))
+            continue;
+        struct tug_generation *generation = tug_outstanding_open(&peer->remote);
+        count_in_hand(generation, 1);
+        if (!message_packed(peer->context, peer->process, form->number, at, form->bytes,
+                            &generation->ended)) {
+            count_in_hand(generation, -1);
+            break;
+        }
+    }
+    return done;
 }
 
 /* Whether the process looks is asked last: its page is in its cache. */

@@ -4,17 +4,16 @@
  * A floor keeps a struct tug_peer for each process that it has to do with, and starts operations
  * that count there. How they go is found out here, in this order:
  *
- *   gathered     next to a process of the node that computes, by few calls for all (vector.h)
- *   in company   like the one before it, to a process of the node (engine/notes.h)
- *   alone        few, to a process of the node that looks (transport/lone.h)
- *   noted        the thread's notebook has it, until whoever drives puts it in a packet
- *   else         a try_ call of LLCL: loads and stores, cross-memory attach, a card, packets
+ *   gathered   next to a process of the node that computes, by few calls for all (vector.h)
+ *   alone      few, to a process of the node that looks (transport/lone.h)
+ *   batched    the thread's batch has it, until the thread that drives starts it (batch.h)
+ *   else       a try_ call of LLCL: loads and stores, cross-memory attach, a card, packets
  *
  * Completion: operations end in any order, so that a flush cannot just count. A peer has two
  * *generations*; an operation belongs to the one that is open when it starts, see
- * rma/remote_sync.c. Those in notes and companies count as started when the holder of the baton
- * starts them, so who waits for all calls tug_peer_end_gathering() (vector.h), then
- * tug_small_settle() first.
+ * rma/remote_sync.c. Those in batches count as started when the holder of the baton starts them,
+ * so a thread that waits for all calls tug_peer_end_gathering() (vector.h), then
+ * tug_batch_settle() first.
  *
  * Any thread, not in callbacks. What is started here may wait for room, and helps meanwhile.
  */
@@ -27,7 +26,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/notes.h"
+#include "llcl/batch.h"
 #include "llcl/llcl.h"
 
 /* ---- what is out to a peer ---- */
@@ -89,20 +88,10 @@ static inline bool tug_outstanding_is_empty(const struct tug_outstanding *outsta
            tug_generation_is_empty(&outstanding->generations[1]);
 }
 
-/* Nothing is out to it, nor waits in notes; what has been gathered is for itself. */
+/* Nothing is out to it, nor waits in batches; what has been gathered is for itself. */
 static inline bool tug_peer_is_quiet(const struct tug_peer *peer) {
-    return !tug_notes_waiting() && tug_outstanding_is_empty(&peer->remote) &&
+    return !tug_batch_waits() && tug_outstanding_is_empty(&peer->remote) &&
            tug_outstanding_is_empty(&peer->local);
-}
-
-/* Returns when what waits in notes and companies has been started, by this thread and, if that
- * happened before, by others; the reads alone, for one who needs no more. */
-static inline void tug_small_settle(void) {
-    tug_notes_settle();
-}
-
-static inline void tug_small_settle_reads(void) {
-    tug_reads_settle();
 }
 
 /* ---- reads and writes ---- */
@@ -123,7 +112,7 @@ struct tug_transfer {
      * NULL: that counts in peer->local; a write that is copied by the call does not. */
     const struct tug_callback *then;
     /* What the caller knows it by: one of the same form is for the same peer, has as many bytes,
-     * and may come by tug_small_is_like(). */
+     * and may follow it by tug_small_follow(). */
     uint64_t form[TUG_FORM_WORDS];
 };
 
@@ -155,134 +144,67 @@ bool tug_peer_is_free(const struct tug_peer *peer);
 /* A call that goes by itself, its payload copied. False: it does not, nothing happened. */
 bool tug_peer_call_alone(const struct tug_peer *peer, const struct tug_call_params *call);
 
-/* For tug_peer_message(): one that is noted; and one that is not, by itself if it may. */
-struct tug_noted_message {
-    struct tug_peer *peer;
-    uint32_t handler, bytes;
-    unsigned char payload[TUG_COPIED_MOST];
-};
-_Static_assert(sizeof(struct tug_noted_message) <= TUG_NOTE_PAYLOAD, "it fits a note");
-bool tug_small_execute_message(const struct tug_note *note);
+/* For tug_peer_message(): what those in batches have in common; and one that is in none, by itself
+ * if it may. */
+uint32_t tug_small_start_messages(const struct tug_batch_form *form, const unsigned char *run,
+                                  uint32_t n);
 void tug_peer_send(const struct tug_peer_message *message, bool alone);
 
 /* Messages of one thread to one peer are handled in the order in which they were sent; short ones
- * behind what other threads have noted or entered before, too. Inline, as a payload that has just
+ * behind what other threads have written or entered before, too. Inline, as a payload that has just
  * been written in pieces is slow to copy whole. */
 static inline void tug_peer_message(const struct tug_peer_message *message) {
+    const struct tug_batch_form form = {.start = tug_small_start_messages,
+                                        .target = message->peer,
+                                        .number = message->handler,
+                                        .bytes = (uint16_t)message->bytes,
+                                        .record = (uint16_t)message->bytes};
     const bool alone = tug_burst.awaited && tug_peer_is_free(message->peer);
-    struct tug_note *note = alone || message->bytes > TUG_COPIED_MOST || message->then != NULL
-                                ? NULL
-                                : tug_note_begin(TUG_NOTE_IN_ORDER);
-    if (__builtin_expect(note == NULL, 0)) {
+    uint32_t distance;
+    if (alone || message->bytes > TUG_COPIED_MOST || message->then != NULL ||
+        !tug_batch_begin(&form, TUG_BATCH_IN_ORDER, 0, &distance))
         tug_peer_send(message, alone);
-        return;
-    }
-    struct tug_noted_message *noted = (struct tug_noted_message *)note->payload.bytes;
-    note->execute = tug_small_execute_message;
-    noted->peer = message->peer;
-    noted->handler = message->handler;
-    noted->bytes = (uint32_t)message->bytes;
-    if (__builtin_expect(message->bytes == TUG_COPIED_MOST, 1))
-        memcpy(noted->payload, message->payload, TUG_COPIED_MOST);
+    else if (__builtin_expect(message->bytes == TUG_COPIED_MOST, 1))
+        tug_batch_add(distance, message->payload, TUG_COPIED_MOST);
     else
-        memcpy(noted->payload, message->payload, message->bytes);
-    tug_note_end();
+        tug_batch_add(distance, message->payload, message->bytes);
 }
 
 /* ---- one more like the last ---- */
 
-/* The words of a company, and of the last noted write to another node. */
-enum {
-    TUG_SMALL_PEER,
-    TUG_SMALL_KEY,
-    TUG_SMALL_OFFSET,
-    TUG_SMALL_BYTES, /* of each operation */
-    TUG_SMALL_FORM,  /* TUG_FORM_WORDS */
-};
+/* What this thread's last operation in its batch is known by, if another may follow it, which
+ * tug_burst.follows says. */
+extern _Thread_local uint64_t tug_small_form[TUG_FORM_WORDS];
 
-extern _Thread_local uint64_t tug_small_noted[TUG_COMPANY_WORDS]; /* while tug_burst.noted */
-
-static inline enum tug_company_kind tug_small_kind(bool writes) {
-    return writes ? TUG_COMPANY_WRITES : TUG_COMPANY_READS;
+/* Is an operation of that form, on what that key names, like the last in this thread's batch? */
+static inline bool tug_small_is_like(bool writes, const uint64_t form[TUG_FORM_WORDS],
+                                     uint64_t key) {
+    return tug_burst.follows == (writes ? TUG_FOLLOWS_WRITES : TUG_FOLLOWS_READS) &&
+           tug_small_form[0] == form[0] && tug_small_form[1] == form[1] &&
+           tug_small_form[2] == form[2] && tug_batch->form.key == key;
 }
 
-/* What this thread's last small writes, or reads, have in common, which another may join. NULL:
- * nothing. */
-static inline const uint64_t *tug_small_last(bool writes) {
-    const struct tug_company *last = tug_burst.companies[tug_small_kind(writes)];
-    if (last != NULL)
-        return last->words;
-    return writes && tug_burst.noted ? tug_small_noted : NULL;
+/* The bytes of one that is like it. */
+static inline size_t tug_small_bytes(void) {
+    return tug_batch->form.bytes;
 }
 
-/* Have they that form? */
-static inline bool tug_small_is_like(const uint64_t *last, const uint64_t form[TUG_FORM_WORDS]) {
-    const uint64_t *theirs = &last[TUG_SMALL_FORM];
-    return theirs[0] == form[0] && theirs[1] == form[1] && theirs[2] == form[2];
-}
-
-static inline uint64_t tug_small_key(const uint64_t *last) {
-    return last[TUG_SMALL_KEY];
-}
-
-static inline size_t tug_small_bytes(const uint64_t *last) {
-    return last[TUG_SMALL_BYTES];
-}
-
-/* A write that is noted: the most common one of many. */
-struct tug_noted_write {
-    struct tug_peer *peer;
-    uint64_t key, offset;
-    uint32_t bytes;
-    unsigned char data[TUG_COPIED_MOST];
-};
-_Static_assert(sizeof(struct tug_noted_write) <= TUG_NOTE_PAYLOAD, "it fits a note");
-bool tug_small_execute_write(const struct tug_note *note);
-
-/* One more write like the last that was noted, in a note that was begun. True. */
-static inline bool tug_small_fill(struct tug_note *note, uint64_t offset, const void *here) {
-    const size_t bytes = tug_small_noted[TUG_SMALL_BYTES];
-    struct tug_noted_write *noted = (struct tug_noted_write *)note->payload.bytes;
-    note->execute = tug_small_execute_write;
-    noted->peer = (struct tug_peer *)(uintptr_t)tug_small_noted[TUG_SMALL_PEER];
-    noted->key = tug_small_noted[TUG_SMALL_KEY];
-    noted->offset = offset;
-    noted->bytes = (uint32_t)bytes;
-    if (__builtin_expect(bytes == 8, 1))
-        memcpy(noted->data, here, 8);
-    else
-        memcpy(noted->data, here, bytes);
-    tug_note_end();
-    tug_burst_add();
-    return true;
-}
-
-/* The same where a note has to be begun. False: it goes the long way, nothing happened. */
-bool tug_small_note(uint64_t offset, const void *here);
-
-/* One that is like them joins them, if its offset is near enough and there is room. False: it goes
- * the long way, nothing happened. */
-static inline __attribute__((always_inline)) bool tug_small_join(bool writes, uint64_t offset,
-                                                                 const void *here) {
-    const enum tug_company_kind kind = tug_small_kind(writes);
-    struct tug_company *last = tug_burst.companies[kind];
-    if (writes && last == NULL) {
-        struct tug_note *note = tug_note_next();
-        return note != NULL ? tug_small_fill(note, offset, here) : tug_small_note(offset, here);
-    }
-    const uint64_t distance = offset - last->words[TUG_SMALL_OFFSET];
-    if (distance + ((uint64_t)1 << 31) > UINT32_MAX || !tug_company_has_room(last, kind))
+/* One that is like it joins it. False: it goes the long way, nothing happened. */
+static inline __attribute__((always_inline)) bool tug_small_follow(bool writes, uint64_t offset,
+                                                                   const void *here) {
+    const struct tug_batch *batch = tug_batch;
+    uint32_t distance;
+    if (!tug_batch_continues(batch, offset, &distance) &&
+        !tug_batch_begin(&batch->form, batch->how, offset, &distance))
         return false;
     tug_burst_add();
     if (!writes) /* where what is read goes */
-        tug_company_add(last, kind, (uint32_t)distance, &here, sizeof(here));
-    else if (__builtin_expect(last->bytes == 8, 1))
-        tug_company_add(last, kind, (uint32_t)distance, here, 8);
+        tug_batch_add(distance, &here, sizeof(here));
+    else if (__builtin_expect(batch->form.record == 8, 1))
+        tug_batch_add(distance, here, 8);
     else
-        tug_company_add_any(last, kind, (uint32_t)distance, here);
+        tug_batch_add(distance, here, batch->form.record);
     return true;
 }
-
-_Static_assert(TUG_SMALL_FORM + TUG_FORM_WORDS <= TUG_COMPANY_WORDS, "there is room for them");
 
 #endif

@@ -83,10 +83,9 @@ bool tug_try_alone(struct tug_context *context, const struct tug_try *request, u
 bool tug_try_post_in_hand(struct tug_context *context, const struct tug_try *request,
                           unsigned char *local, unsigned char *reached);
 
-/* Notes a write of at most TUG_TRY_NOTED_MOST bytes to memory that only packets reach, of which the
- * end only counts. False: it has not been noted. Not in callbacks. */
-#define TUG_TRY_NOTED_MOST 16
-bool tug_try_note(struct tug_context *context, const struct tug_try *write,
-                  const unsigned char *local);
+/* Has the thread's batch take a write of at most TUG_COPIED_MOST bytes to memory that only packets
+ * reach, of which the end only counts. False: it does not. Not in callbacks. */
+bool tug_try_batch(struct tug_context *context, const struct tug_try *write,
+                   const unsigned char *local);
 
 #endif

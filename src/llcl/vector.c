@@ -306,34 +306,35 @@ void tug_vector_submit(struct tug_peer *peer) {
 /* Nobody has flushed, or has by now. As the holder of the baton, who waits for nobody: whoever has
  * the mutex does what waits, or adds to it and looks at `noted` after that (note_submit()). Either
  * it sees that there is no note any more, or this try comes behind it. */
-static bool execute_submit(const struct tug_note *note) {
-    struct tug_vector *vector = (struct tug_vector *)(uintptr_t)note->payload.words[0];
+static uint32_t start_submit(const struct tug_batch_form *form, const unsigned char *run,
+                             uint32_t n) {
+    struct tug_vector *vector = form->target;
+    (void)run;
     atomic_store(&vector->noted, false);
     atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in note_submit() */
     if (tug_mutex_try(&vector->mutex)) {
         (void)submit(vector, false); /* what is left a flush does, which may wait */
         tug_mutex_unlock(&vector->mutex);
     }
-    return true;
+    return n;
 }
 
-/* The vector has one more, and the mutex is free again: sees to it that there is a note. */
+/* The vector has one more, and the mutex is free again: sees to it that there is a record. */
 static void note_submit(struct tug_vector *vector) {
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&vector->noted, memory_order_relaxed) ||
         atomic_exchange(&vector->noted, true))
         return;
-    struct tug_note *note = tug_note_begin(TUG_NOTE_LATER);
-    if (note == NULL) {
+    const struct tug_batch_form form = {.start = start_submit, .target = vector};
+    uint32_t distance;
+    if (!tug_batch_begin(&form, TUG_BATCH_WAITS, 0, &distance)) {
         atomic_store(&vector->noted, false);
         /* each would be a call of its own: packets, until the next flush */
         atomic_store_explicit(&vector->peer->gathers, TUG_GATHERS_NOT, memory_order_relaxed);
         tug_vector_submit(vector->peer);
         return;
     }
-    note->execute = execute_submit;
-    note->payload.words[0] = (uintptr_t)vector;
-    tug_note_end();
+    tug_batch_add(distance, NULL, 0);
 }
 
 /* Makes the vector one of operations on what the key names. False: it is mapped here, or cannot be
@@ -460,7 +461,7 @@ bool tug_vector_combine(struct tug_peer *peer, const struct tug_key *key, uint64
     if (vector->combinations.n == 0 &&
         atomic_load(&vector->noted)) { /* else what is noted is not quiet */
         tug_mutex_unlock(&vector->mutex);
-        tug_small_settle();
+        tug_batch_settle();
         tug_mutex_lock(&vector->mutex);
     }
     vector->atomicity = mutex;

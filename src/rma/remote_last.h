@@ -31,9 +31,8 @@ static inline void tug_remote_form(uint64_t form[TUG_FORM_WORDS],
 static inline __attribute__((always_inline)) bool
 tug_remote_join_last(MPI_Win win, bool writes, const void *here, MPI_Count n, MPI_Datatype type,
                      int rank, MPI_Aint disp, MPI_Count target_n, MPI_Datatype target_type) {
-    const uint64_t *last = tug_small_last(writes);
     struct tug_window *window;
-    if (last == NULL || tug_stats_on || tug_has_devices() ||
+    if (tug_burst.follows == TUG_FOLLOWS_NOTHING || tug_stats_on || tug_has_devices() ||
         (window = tug_window_find(win)) == NULL || window->remote == NULL || here == NULL)
         return false;
     const struct tug_remote *remote = window->remote;
@@ -42,15 +41,15 @@ tug_remote_join_last(MPI_Win win, bool writes, const void *here, MPI_Count n, MP
     uint64_t form[TUG_FORM_WORDS];
     MPI_Aint offset;
     tug_remote_form(form, target, type, n);
-    if (type != target_type || n != target_n || !tug_small_is_like(last, form) ||
-        tug_small_key(last) != target->key.word[0] ||
+    if (type != target_type || n != target_n ||
+        !tug_small_is_like(writes, form, target->key.word[0]) ||
         atomic_load_explicit(&tug_owed_locks, memory_order_relaxed) != 0 ||
         !tug_epochs_allow(&window->epochs, rank) ||
         (wanted != 0 && !tug_remote_has_contact(remote, rank, wanted)) || disp < 0 ||
         __builtin_mul_overflow(disp, target->disp_unit, &offset) ||
-        offset > target->size - (MPI_Aint)tug_small_bytes(last) || offset < 0)
+        offset > target->size - (MPI_Aint)tug_small_bytes() || offset < 0)
         return false;
-    return tug_small_join(writes, (uint64_t)offset, here);
+    return tug_small_follow(writes, (uint64_t)offset, here);
 }
 
 #endif

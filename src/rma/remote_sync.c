@@ -173,9 +173,9 @@ static void begin_flush(bool local) {
     tug_burst.awaited = !local;
     /* operations in notes count as started when the notes are executed */
     if (local)
-        tug_small_settle_reads();
+        tug_batch_settle_reads();
     else
-        tug_small_settle();
+        tug_batch_settle();
 }
 
 static void submit_every(const struct tug_remote *remote) {
@@ -604,7 +604,7 @@ static int unlock(struct tug_window *window, int rank, bool exclusive, bool take
     }
     const bool overtaken = is_overtaken(remote, state);
     const bool early = !overtaken && near_lock(remote, rank) == NULL;
-    tug_small_settle(); /* puts of other threads go ahead of the message, too */
+    tug_batch_settle(); /* puts of other threads go ahead of the message, too */
     if (taken && early)
         leave_lock(remote, rank, kind_of(exclusive));
     int error = tug_remote_flush(remote, rank, false);

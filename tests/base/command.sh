@@ -117,7 +117,7 @@ all=$(bytes 'all of it')
 awk 'NR == 1 { next } { n = substr($0, 37, 13) + 0 } /^  / { items += n; next }
      /^all of it/ { exit n == 0 || items != n || sums != n } { sums += n }' \
     "$work/out" || fail "memory: the parts do not add up"
-[ "$(bytes 'notebook of one thread')" -gt 4096 ] || fail "memory: notes"
+[ "$(bytes 'batch of one thread')" -gt 4096 ] || fail "memory: batches"
 [ "$(bytes 'and for each array')" -le 6000000 ] || fail "memory: arrays"
 [ "$(bytes 'and for each page whose home it is')" -le 128 ] || fail "memory: pages"
 "$tugboat" info --memory 1000000,1024 >"$work/same"

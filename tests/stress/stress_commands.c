@@ -1,12 +1,13 @@
-/* Commands and notes from 1 to 16 threads on however few cores, through rings of 16 and 1024 cells.
+/* Commands and records of batches from 1 to 16 threads on however few cores, through rings of 16
+ * and 1024 cells.
  *
- * Every command or note carries producer, sequence number, some words and a checksum over all of
- * it; whoever executes it checks them against what that producer must have sent next. That
+ * Every command or record carries producer, sequence number, some words and a checksum over all of
+ * it; the thread that executes it checks them against what that producer must have sent next. That
  * bookkeeping is plain memory, touched under the baton only: the thread sanitizer sees every place
- * where the baton does not order one driver after the other. Notes find no room now and then.
+ * where the baton does not order one driver after the other. Records find no room now and then.
  * Producers drain now and then and look that all of theirs is done.
  */
-#include "engine/notes.h"
+#include "llcl/batch.h"
 #include "stress.h"
 
 #define MAX_PRODUCERS 16
@@ -18,7 +19,7 @@ struct producer {
     uint64_t sent;
     uint64_t full;   /* entries that were refused */
     uint64_t direct; /* operations under the caller's own baton */
-    uint64_t noted;
+    uint64_t written;
     unsigned me;
     pthread_t thread;
 } __attribute__((aligned(128)));
@@ -52,27 +53,31 @@ static void execute(struct tug_command *command) {
 
 static unsigned without_room; /* under the baton */
 
-static bool execute_note(const struct tug_note *note) {
-    const uint64_t *words = note->payload.words;
-    if (++without_room % 64 == 0)
-        return false;
-    STRESS_CHECK(words[2] == (words[0] ^ words[1]) * 0x100000001b3ull, "torn note of producer %llu",
-                 (unsigned long long)words[0]);
-    check_next(words[0], words[1]);
-    return true;
+static uint32_t start_run(const struct tug_batch_form *form, const unsigned char *run, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++, run += tug_batch_step(form->record)) {
+        uint64_t words[3];
+        if (++without_room % 64 == 0)
+            return i;
+        memcpy(words, run + sizeof(uint32_t), sizeof(words));
+        STRESS_CHECK(words[2] == (words[0] ^ words[1]) * 0x100000001b3ull,
+                     "torn record of producer %llu", (unsigned long long)words[0]);
+        check_next(words[0], words[1]);
+    }
+    return n;
 }
 
-static bool note_one(struct producer *self) {
-    struct tug_note *note = tug_note_begin((enum tug_note_kind)(stress_random(&self->random) % 3));
-    if (note == NULL)
+static bool write_one(struct producer *self) {
+    static const unsigned hows[] = {0, TUG_BATCH_IN_ORDER, TUG_BATCH_PROMPT, TUG_BATCH_WAITS};
+    const uint64_t words[] = {self->me, self->sent, (self->me ^ self->sent) * 0x100000001b3ull};
+    const struct tug_batch_form form = {.start = start_run,
+                                        .number = (uint32_t)stress_random(&self->random) % 2,
+                                        .record = sizeof(words)};
+    uint32_t distance;
+    if (!tug_batch_begin(&form, hows[stress_random(&self->random) % 4], 0, &distance))
         return false;
-    note->execute = execute_note;
-    note->payload.words[0] = self->me;
-    note->payload.words[1] = self->sent;
-    note->payload.words[2] = (self->me ^ self->sent) * 0x100000001b3ull;
-    tug_note_end();
+    tug_batch_add(distance, words, sizeof(words));
     self->sent++;
-    self->noted++;
+    self->written++;
     return true;
 }
 
@@ -114,12 +119,12 @@ static void *produce(void *argument) {
     struct producer *self = argument;
     for (uint64_t rounds = 0; stress_goes_on(rounds, deadline_ns); rounds++) {
         uint64_t what = stress_random(&self->random) % 100;
-        uint64_t notes = stress_random(&self->random) % 3; /* none, half, most of them */
+        uint64_t records = stress_random(&self->random) % 3; /* none, half, most of them */
         for (uint64_t n = stress_random(&self->random) % 64; n > 0; n--)
-            if (stress_random(&self->random) % 20 >= notes * 9 || !note_one(self))
+            if (stress_random(&self->random) % 20 >= records * 9 || !write_one(self))
                 send_one(self);
         if (what < 20) {
-            tug_notes_settle();
+            tug_batch_settle();
             tug_engine_drain();
             /* head is past all of mine: what the driver wrote before is visible */
             STRESS_CHECK(executed[self->me] == self->sent, "producer %u: drained at %llu of %llu",
@@ -137,7 +142,7 @@ static void *produce(void *argument) {
             nanosleep(&pause, NULL); /* lets the others fall idle, and come back from it */
         }
     }
-    tug_notes_settle();
+    tug_batch_settle();
     tug_engine_drain();
     return NULL;
 }
@@ -155,12 +160,12 @@ static void round_of(unsigned nproducers, uint64_t ring_size, double seconds) {
         STRESS_CHECK(pthread_create(&producers[i].thread, NULL, produce, &producers[i]) == 0,
                      "no thread");
     }
-    uint64_t sent = 0, direct = 0, noted = 0, full = 0;
+    uint64_t sent = 0, direct = 0, written = 0, full = 0;
     for (unsigned i = 0; i < nproducers; i++) {
         pthread_join(producers[i].thread, NULL);
         sent += producers[i].sent;
         direct += producers[i].direct;
-        noted += producers[i].noted;
+        written += producers[i].written;
         full += producers[i].full;
     }
     uint64_t through_ring = tug_ring_tail(&tug_engine.ring);
@@ -168,10 +173,10 @@ static void round_of(unsigned nproducers, uint64_t ring_size, double seconds) {
     for (unsigned i = 0; i < nproducers; i++)
         STRESS_CHECK(executed[i] == producers[i].sent, "producer %u: %llu executed of %llu", i,
                      (unsigned long long)executed[i], (unsigned long long)producers[i].sent);
-    printf("%2u producers, %4llu cells: %9llu commands, %9llu direct, %9llu noted, %6llu laps, "
+    printf("%2u producers, %4llu cells: %9llu commands, %9llu direct, %9llu written, %6llu laps, "
            "full %llu\n",
            nproducers, (unsigned long long)ring_size, (unsigned long long)sent,
-           (unsigned long long)direct, (unsigned long long)noted,
+           (unsigned long long)direct, (unsigned long long)written,
            (unsigned long long)(through_ring / ring_size), (unsigned long long)full);
 }
 

@@ -1,35 +1,35 @@
-/* Notes (src/engine/notes.h): who hears of a small command that a thread has written down, while the holder
- * of the baton sleeps, or nobody has it and the offload thread sleeps deep.
+/* Batches (src/llcl/batch.h, src/engine/gather.h): which thread hears of a record that another has written,
+ * while the holder of the baton sleeps, or no thread has it and the offload thread sleeps deep.
  *
- * A WRITER writes NOTES notes, each by a plain store, which stays in its store buffer for a while, and then
- * reads, by a load that may be ahead of it, whether somebody sleeps who wants to be told. A DRIVER takes the
- * baton, executes what it sees, and sleeps, or puts the baton down without another look. A POSTER takes it
+ * A WRITER writes RECORDS records, each by a plain store, which stays in its store buffer for a while, and then
+ * reads, by a load that may be ahead of it, whether a sleeper wants to be told. A DRIVER takes the
+ * baton, starts what it sees, and sleeps, or puts the baton down without another look. A POSTER takes it
  * for a moment and looks at nothing. The offload thread looks at each beat while something is out, and
  * sleeps deep when nothing is. A sleep that follows the sleeper's word at once is timed. When the time is over
  * and the word is still there, the sleeper makes a fence for the writer (membarrier), looks again, and sleeps
- * without a limit: all notes of before are seen, and the writer of a later one sees the word.
+ * without a limit: all records of before are seen, and the writer of a later one sees the word.
  *
  * TIME: the kernel refuses the fence. When the time is over, every store that was made before the word has
  * become visible by itself.
  *
- * Property: in the end every note has been executed, with no further call by the writer. Broken variants, to
- * be found wrong: SILENT (nobody is told: as it was), UNBOUNDED (the first sleep after the word is not
+ * Property: in the end every record has been started, with no further call by the writer. Broken variants, to
+ * be found wrong: SILENT (no sleeper is told), UNBOUNDED (the first sleep after the word is not
  * timed), DRIVER_ONLY and OFFLOAD_ONLY (only that one is told), NO_FENCE (there is no fence, and stores take
  * as long as they like).
  */
-#ifndef NOTES
-#define NOTES 2
+#ifndef RECORDS
+#define RECORDS 2
 #endif
 
 #define DRIVER 0
 #define OFFLOAD 1
 
-byte written, executed;  /* visible; a note is one step */
+byte written, started;  /* visible; a record is one step */
 byte buffered;           /* stores on their way */
 byte before[2];          /* of them, those made before the sleeper's word */
 bit word[2];             /* the sleeper wants to be told */
 bit timed[2];            /* since its word a timed sleep has run its time, */
-bit settled[2];          /* and the notes from before are visible */
+bit settled[2];          /* and the records from before are visible */
 bit s[2], rung[2], asleep[2];
 bit baton;
 bit out;                 /* something is outstanding */
@@ -122,10 +122,10 @@ active proctype driver()
     atomic { !baton -> baton = 1 };
     do
     :: true ->
-        executed = written;
+        started = written;
         prepare(DRIVER);
         give_word(DRIVER);
-        atomic { moved = (executed != written); executed = written };
+        atomic { moved = (started != written); started = written };
         if
         :: moved
         :: else ->
@@ -154,28 +154,28 @@ active proctype offload()
     :: out -> /* a beat, not deep */
         word[OFFLOAD] = 0;
         if
-        :: atomic { !baton -> baton = 1 }; executed = written; baton = 0
-        :: executed == written
+        :: atomic { !baton -> baton = 1 }; started = written; baton = 0
+        :: started == written
         fi
     :: !out ->
         prepare(OFFLOAD);
         give_word(OFFLOAD);
         if
-        :: executed != written -> goto look
+        :: started != written -> goto look
         :: else
         fi;
         sleep(OFFLOAD);
 look:   /* at each beat */
         if
-        :: atomic { !baton -> baton = 1 }; executed = written; baton = 0
-        :: executed == written
+        :: atomic { !baton -> baton = 1 }; started = written; baton = 0
+        :: started == written
         fi
     od
 }
 
 /* ---- the writer ---- */
 
-/* tug_notes_announce() */
+/* tug_batch_announce() */
 inline announce()
 {
     atomic { drain(); tell = word[DRIVER]; word[DRIVER] = 0 };
@@ -183,7 +183,7 @@ inline announce()
     tell = 0;
 #endif
     if
-    :: atomic { !baton -> baton = 1 }; executed = written; baton = 0
+    :: atomic { !baton -> baton = 1 }; started = written; baton = 0
     :: baton ->
         if
         :: tell -> ring(DRIVER)
@@ -203,7 +203,7 @@ active proctype writer()
     byte n;
     bit alone, tell;
     do
-    :: n < NOTES ->
+    :: n < RECORDS ->
         alone = !out;
         buffered++;
         n++;
@@ -211,7 +211,7 @@ active proctype writer()
         if
         :: alone ->
             if
-            :: atomic { !baton -> baton = 1; drain() }; executed = written; baton = 0
+            :: atomic { !baton -> baton = 1; drain() }; started = written; baton = 0
             :: baton
             fi
         :: else
@@ -236,5 +236,5 @@ init
     };
 end:
     timeout;
-    assert(executed == NOTES)
+    assert(started == RECORDS)
 }
