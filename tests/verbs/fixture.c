@@ -110,9 +110,8 @@ unsigned sleep_until_done(void) {
 }
 
 void lose_server_of(struct tug_verbs_pair *pair) {
-    void *its = pair->server->qp_context;
-    tug_ibv.destroy_qp(pair->server);
-    free(its);
+    tug_ibv.destroy_qp(pair->server->qp);
+    free(pair->server);
     pair->server = NULL;
 }
 

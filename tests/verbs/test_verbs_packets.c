@@ -319,7 +319,7 @@ static void queue_pairs_fail(void **state) {
         for (unsigned k = 0; k < i % 4; k++)
             round_both();
         if (i % 5 == 0 && pair->phase == TUG_PAIR_UP)
-            break_queue_pair(i % 2 == 0 ? pair->sender : pair->server);
+            break_queue_pair(i % 2 == 0 ? pair->sender : pair->server->qp);
         if (i % 5 == 0)
             post_message(side, 8, &record);
         if (i % 5 == 0)
@@ -994,7 +994,7 @@ static void signals_survive(void (*lose)(const struct side *), bool at_the_end) 
             if (n % 2 == 0)
                 break_pair(a);
             else if (there->server != NULL)
-                break_queue_pair(there->server);
+                break_queue_pair(there->server->qp);
             post_message(a, 8, &message);
             tug_fabric_flush(&a->fabric);
             for (unsigned k = 0; k < round; k++)

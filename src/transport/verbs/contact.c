@@ -40,7 +40,6 @@ struct tug_verbs_contact *tug_verbs_contact_of(struct tug_verbs_view *view, uint
     contact->view = view;
     contact->rank = rank;
     attach(contact, pair);
-    view->ncontacts++;
     return knows_itself(contact) ? contact : NULL;
 }
 
@@ -78,7 +77,7 @@ struct tug_verbs_contact *tug_verbs_contact_open(const struct tug_verbs_pair *pa
  * view's. */
 bool tug_verbs_contact_may_be_known(const struct tug_verbs_contact *contact) {
     const struct tug_verbs *verbs = contact->view->verbs;
-    return contact->pair->id == 0 && verbs->npairs - verbs->nspare > contact->view->ncontacts;
+    return contact->pair->id == 0 && verbs->npairs - verbs->nspare > contact->view->contacts.used;
 }
 
 uint32_t tug_verbs_rank(const struct tug_verbs_pair *pair) {
@@ -97,7 +96,7 @@ static void end(void *value, void *d) {
         at = &(*at)->next;
     *at = contact->next;
     verbs->words -= contact->word != TUG_WORD_NONE;
-    verbs->yields -= (uint32_t)contact->yields + (uint32_t)contact->answers;
+    verbs->ndue -= contact->due != 0;
     tug_verbs_contact_moved(contact);
     tug_verbs_pair_move_again(pair);
     if (pair->phase == TUG_PAIR_ASKED && pair->asker == contact) {
@@ -114,5 +113,4 @@ static void end(void *value, void *d) {
 void tug_verbs_contacts_end(struct tug_verbs_view *view) {
     tug_table_each(&view->contacts, end, view->verbs);
     tug_table_fini(&view->contacts);
-    view->ncontacts = 0;
 }

@@ -112,13 +112,12 @@ void tug_verbs_pair_join(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
 /* ---- queue pairs ---- */
 
 /* What it has received has been taken. */
-static void destroy_server(struct tug_verbs *verbs, struct ibv_qp *server) {
-    struct tug_verbs_server *its = server->qp_context;
-    if (its->restarts)
-        its->pair->received = its->first - 1;
-    tug_table_remove(&verbs->servers, server->qp_num);
-    tug_ibv.destroy_qp(server);
-    free(its);
+static void destroy_server(struct tug_verbs *verbs, struct tug_verbs_server *server) {
+    if (server->restarts)
+        server->pair->received = server->first - 1;
+    tug_table_remove(&verbs->servers, server->qp->qp_num);
+    tug_ibv.destroy_qp(server->qp);
+    free(server);
 }
 
 bool tug_verbs_drop_retired(struct tug_verbs *verbs) {
@@ -130,7 +129,7 @@ bool tug_verbs_drop_retired(struct tug_verbs *verbs) {
         if (server->seen) {
             *at = server->next;
             server->pair->retired--;
-            destroy_server(verbs, server->qp);
+            destroy_server(verbs, server);
             continue;
         }
         /* seq_cst: pairs with the watcher's store; the next look at the queue finds all that the
@@ -145,14 +144,12 @@ bool tug_verbs_drop_retired(struct tug_verbs *verbs) {
 /* The server goes, once what it has received has been taken: nothing comes by it any more. */
 static void retire_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
-    struct ibv_qp *qp = pair->server;
-    if (qp == NULL)
+    struct tug_verbs_server *server = pair->server;
+    if (server == NULL)
         return;
-    struct tug_verbs_server *server = qp->qp_context;
-    if (verbs->messages == NULL || tug_ibv.modify_qp(qp, &error, IBV_QP_STATE) != 0) {
-        destroy_server(verbs, qp);
+    if (verbs->messages == NULL || tug_ibv.modify_qp(server->qp, &error, IBV_QP_STATE) != 0) {
+        destroy_server(verbs, server);
     } else {
-        server->qp = qp;
         server->until_ns = tug_clock_ns() + DRAIN_NS;
         server->next = verbs->retired;
         verbs->retired = server;
@@ -165,7 +162,7 @@ static void retire_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair) 
 void tug_verbs_pairs_free(struct tug_verbs *verbs) {
     for (struct tug_verbs_server *server = verbs->retired, *next; server != NULL; server = next) {
         next = server->next;
-        destroy_server(verbs, server->qp);
+        destroy_server(verbs, server);
     }
     for (uint32_t i = 0; i < verbs->npairs; i++) {
         struct tug_verbs_pair *pair = verbs->pairs[i];
@@ -370,7 +367,7 @@ static void shed_server(struct tug_verbs *verbs, const struct tug_verbs_pair *bu
 
 static bool is_at_rest(const struct tug_verbs_contact *contact) {
     return contact->word == TUG_WORD_NONE && !contact->met && !contact->gone && !contact->moving &&
-           !contact->yields && !contact->answers;
+           contact->due == 0;
 }
 
 /* May the pair be freed? A new connection brings all that it knows. */
@@ -391,7 +388,6 @@ static void forget(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
         struct tug_verbs_contact *contact = pair->contacts;
         pair->contacts = contact->next;
         tug_table_remove(&contact->view->contacts, contact->rank);
-        contact->view->ncontacts--;
         free(contact);
     }
     tug_table_remove(&verbs->ids, pair->id);
@@ -417,20 +413,22 @@ static uint32_t draw_psn(uint32_t otherwise) {
 }
 
 /* A server that is ready, or NULL. */
-static struct ibv_qp *make_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
-                                  const struct hello *ask, uint32_t psn) {
+static struct tug_verbs_server *make_server(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
+                                            const struct hello *ask, uint32_t psn) {
     uint32_t no_inline = 0;
-    struct tug_verbs_server *its = calloc(1, sizeof *its);
-    struct ibv_qp *server = its != NULL ? make_queue_pair(verbs, its, &no_inline) : NULL;
-    if (server == NULL) {
-        free(its);
+    struct tug_verbs_server *server = calloc(1, sizeof *server);
+    if (server != NULL)
+        server->qp = make_queue_pair(verbs, server, &no_inline);
+    if (server == NULL || server->qp == NULL) {
+        free(server);
         return NULL;
     }
-    tug_table_remove(&verbs->servers, server->qp_num);
-    its->pair = pair;
-    if (join(verbs, server, psn, ask) && tug_table_add(&verbs->servers, server->qp_num, its)) {
-        its->first = ask->first;
-        its->restarts = ask->anew != 0 || pair->blank;
+    tug_table_remove(&verbs->servers, server->qp->qp_num);
+    server->pair = pair;
+    if (join(verbs, server->qp, psn, ask) &&
+        tug_table_add(&verbs->servers, server->qp->qp_num, server)) {
+        server->first = ask->first;
+        server->restarts = ask->anew != 0 || pair->blank;
         pair->blank = pair->closed = false;
         return server;
     }
@@ -459,14 +457,15 @@ static void serve(struct tug_verbs *verbs, struct tug_verbs_pair *pair, const st
 
 /* The number of the last message taken, in the numbering that the peer uses now. */
 static uint32_t last_taken(const struct tug_verbs_pair *pair) {
-    const struct tug_verbs_server *its = pair->server != NULL ? pair->server->qp_context : NULL;
-    return its != NULL && its->restarts ? its->first - 1 : pair->received;
+    const struct tug_verbs_server *server = pair->server;
+    return server != NULL && server->restarts ? server->first - 1 : pair->received;
 }
 
 /* What the peer is told then. */
 static struct hello answer_of(const struct tug_verbs *verbs, const struct tug_verbs_pair *pair) {
-    struct hello answer = hello_of(verbs, pair->server != NULL ? ANSWER : REFUSE, pair->served,
-                                   pair->server, pair->server_psn);
+    const bool served = pair->server != NULL;
+    struct hello answer = hello_of(verbs, served ? ANSWER : REFUSE, pair->served,
+                                   served ? pair->server->qp : NULL, pair->server_psn);
     answer.last = last_taken(pair);
     return answer;
 }
@@ -573,6 +572,11 @@ static void moved(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
     tug_verbs_pass_waiting(verbs, contact->pair);
 }
 
+static void owe(struct tug_verbs_contact *contact, enum kind due) {
+    contact->view->verbs->ndue += contact->due == 0;
+    contact->due = (uint8_t)due;
+}
+
 /* The peer's sender is gone: its server goes too. */
 static void yield(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
                   const struct hello *move) {
@@ -582,38 +586,35 @@ static void yield(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
     pair->served = move->number;
     retire_server(verbs, pair);
     pair->closed = true;
-    verbs->yields += !contact->yields;
-    contact->yields = true;
+    owe(contact, MOVED);
 }
 
-/* Without memory for the answer it is tried again. */
-static void answer_move(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
+/* Without memory for a MOVED it is tried again. */
+static void tell_due(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
     const struct tug_wire *wire = &contact->view->wire;
-    struct hello answer = hello_of(verbs, MOVED, contact->pair->served, NULL, 0);
-    answer.last = last_taken(contact->pair);
-    answer.first = wire->yields != NULL ? wire->yields(wire->receiver, contact->rank) : 0;
-    contact->yields = !say_of_packets(contact, &answer) && !contact->gone;
-    verbs->yields -= !contact->yields;
+    struct hello answer;
+    if (contact->due == ANSWER) {
+        answer = answer_of(verbs, contact->pair);
+        (void)say(contact, &answer);
+    } else {
+        answer = hello_of(verbs, MOVED, contact->pair->served, NULL, 0);
+        answer.last = last_taken(contact->pair);
+        answer.first = wire->yields != NULL ? wire->yields(wire->receiver, contact->rank) : 0;
+        if (!say_of_packets(contact, &answer) && !contact->gone)
+            return;
+    }
+    contact->due = 0;
+    verbs->ndue--;
 }
 
-static void answer_ask(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
-    const struct hello answer = answer_of(verbs, contact->pair);
-    contact->answers = false;
-    verbs->yields--;
-    (void)say(contact, &answer);
-}
-
-bool tug_verbs_pairs_yield(struct tug_verbs *verbs) {
-    if (verbs->yields == 0 || verbs->retired != NULL)
+bool tug_verbs_tell_due(struct tug_verbs *verbs) {
+    if (verbs->ndue == 0 || verbs->retired != NULL)
         return false;
-    for (uint32_t i = 0; i < verbs->npairs && verbs->yields > 0; i++)
+    for (uint32_t i = 0; i < verbs->npairs && verbs->ndue > 0; i++)
         for (struct tug_verbs_contact *contact = verbs->pairs[i]->contacts; contact != NULL;
-             contact = contact->next) {
-            if (contact->yields)
-                answer_move(verbs, contact);
-            if (contact->answers)
-                answer_ask(verbs, contact);
-        }
+             contact = contact->next)
+            if (contact->due != 0)
+                tell_due(verbs, contact);
     return true;
 }
 
@@ -732,10 +733,9 @@ static void asked(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
     if (pair->served != 0 && (int32_t)(ask->number - pair->served) <= 0)
         return;
     serve(verbs, pair, ask);
-    verbs->yields += !contact->answers;
-    contact->answers = true;
+    owe(contact, ANSWER);
     if (verbs->retired == NULL)
-        answer_ask(verbs, contact);
+        tell_due(verbs, contact);
 }
 
 /* The view that the message is about. For a MOVE or MOVED: that of hello->context, and *peer

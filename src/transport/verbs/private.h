@@ -363,8 +363,8 @@ struct tug_verbs_contact {
     bool asked;                     /* for the id */
     bool gone;                      /* nothing can be asked by this context any more */
     bool moving;                    /* the pair moves, and this one is not done */
-    bool yields;                    /* the peer moves, and is to be told what has been taken */
-    bool answers;                   /* it has asked, and is to be answered when all has been */
+    uint8_t due;                    /* the message (pair.c) that the peer gets when all has been
+                                       taken that has come by its old senders; 0: none */
     uint32_t taken;                 /* TUG_WORD_MOVES: packets that the peer has taken */
 };
 
@@ -400,7 +400,7 @@ struct tug_verbs_pair {
     struct tug_verbs_contact *contacts;
     struct tug_verbs_contact *asker; /* by which the question went, while phase is ASKED */
     struct ibv_qp *sender;
-    struct ibv_qp *server;
+    struct tug_verbs_server *server;
     uint32_t retired;                    /* older servers in the list verbs->retired */
     struct tug_verbs_pair *next_touched; /* or the next spare one */
     struct tug_verbs_list operations;    /* those that wait */
@@ -421,9 +421,9 @@ struct tug_verbs_watch {
     void (*take)(struct tug_verbs *verbs); /* takes what is to be read there */
 };
 
-/* With each server (its qp_context), and in a list when the server is not used any more: it is in
- * error then, until the device has reported that it takes no more of the receives (or long enough
- * has passed: some devices do not tell), and all that it has received has been taken. */
+/* A server, the qp_context of its queue pair. It is in a list when it is not used any more: it is
+ * in error then, until the device has reported that it takes no more of the receives (or long
+ * enough has passed: some devices do not tell), and all that it has received has been taken. */
 struct tug_verbs_server {
     struct tug_verbs_server *next;
     struct tug_verbs_pair *pair;
@@ -473,7 +473,7 @@ struct tug_verbs {
     struct tug_origin *origin; /* memory for operations; NULL: none has needed any (origin.h) */
     struct tug_verbs_messages *messages; /* NULL: it carries no packets */
     uint32_t words;                      /* contacts with one */
-    uint32_t yields;                     /* contacts that do, or that answer */
+    uint32_t ndue;                       /* contacts by which something is */
     struct tug_verbs_server *retired;
 
     struct ibv_send_wr *chain;                 /* [TUG_VERBS_DEPTH] being built */
@@ -497,8 +497,7 @@ struct tug_verbs_view {
     struct ibv_mr *operations_mr; /* fabric->operations: source of small data, and where results
                                      arrive */
     uint32_t first;               /* the number of operation 0 */
-    uint32_t out; /* operations taken and not completed, those cut into shares too */
-    uint32_t ncontacts;
+    uint32_t out;              /* operations taken and not completed, those cut into shares too */
     struct tug_table contacts; /* by the peers' ranks */
 };
 
@@ -579,9 +578,8 @@ void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, u
 void tug_verbs_pair_move_again(struct tug_verbs_pair *pair);
 /* The contact is done with moving, or cannot be. */
 void tug_verbs_contact_moved(struct tug_verbs_contact *contact);
-/* Answers peers that move, or have asked anew, once all has been taken that came by their old
- * senders. */
-bool tug_verbs_pairs_yield(struct tug_verbs *verbs);
+/* Tells peers what is due to them, if all has been taken that has come by old senders. */
+bool tug_verbs_tell_due(struct tug_verbs *verbs);
 /* A message from that rank of the context, whose view of the first rail it is. */
 void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,
                             size_t bytes);

@@ -760,7 +760,7 @@ bool tug_verbs_poll(struct tug_verbs *verbs) {
     if (!verbs->device_given_up && atomic_load(&verbs->device_lost))
         give_up_device(verbs);
     moved |= tug_verbs_pairs_expire(verbs);
-    moved |= tug_verbs_pairs_yield(verbs);
+    moved |= tug_verbs_tell_due(verbs);
     moved |= tug_verbs_tell(verbs);
     if (verbs->touched != NULL)
         tug_verbs_flush(verbs, TUG_BATCH_GOES);

@@ -41,7 +41,7 @@ static void leave(struct tug_wire *wire) {
     struct tug_verbs_view *view = (struct tug_verbs_view *)wire;
     for (uint32_t rail = view->nrails; rail-- > 1;)
         tug_endpoint_take_out(&view->rails[rail]->wire);
-    if (view->verbs->yields > 0)
+    if (view->verbs->ndue > 0)
         (void)tug_verbs_poll(view->verbs); /* who has asked by this context is answered first */
     assert(view->out == 0 && "a context ends when its operations have ended");
     tug_verbs_contacts_end(view);
@@ -97,7 +97,7 @@ static struct tug_endpoint *find_endpoint(struct tug_endpoint *first, void *d) {
                                                           &place, wanted->first, wanted->reason);
 }
 
-/* first: the view of the first rail, with all the fabric's others that are open. */
+/* Opens a rail, the first or the next one. first: the view of the first rail. */
 static bool open_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
                       struct tug_endpoint **homes, struct tug_fabric *fabric, char *reason) {
     const uint32_t rail = first->nrails;
@@ -119,16 +119,10 @@ static bool open_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
         snprintf(reason, 256, "%s cannot register memory (ulimit -l?)", verbs->device.name);
         return false;
     }
-    if (!tug_endpoint_call_enter(&view->wire))
+    if (!tug_endpoint_call_enter(&view->wire)) {
         snprintf(reason, 256, "no memory");
-    return view->wire.entered;
-}
-
-/* Opens a rail, the first or the next one. */
-static bool add_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
-                     struct tug_endpoint **homes, struct tug_fabric *fabric, char *reason) {
-    if (!open_rail(view, first, homes, fabric, reason))
         return false;
+    }
     first->rails[first->nrails++] = view;
     return true;
 }
@@ -139,7 +133,7 @@ static void add_rails(struct tug_verbs_view *first, struct tug_endpoint **homes,
     char reason[256];
     while (first->nrails < tug_settings.verbs_rails) {
         struct tug_verbs_view *view = calloc(1, sizeof *view);
-        if (view != NULL && add_rail(view, first, homes, fabric, reason))
+        if (view != NULL && open_rail(view, first, homes, fabric, reason))
             continue;
         if (view != NULL && view->verbs != NULL)
             tug_endpoint_close_wire(view);
@@ -147,14 +141,6 @@ static void add_rails(struct tug_verbs_view *first, struct tug_endpoint **homes,
             free(view);
         return;
     }
-}
-
-static bool open_here(struct tug_verbs_view *first, struct tug_endpoint **homes,
-                      struct tug_fabric *fabric, char *reason) {
-    if (!add_rail(first, first, homes, fabric, reason))
-        return false;
-    add_rails(first, homes, fabric);
-    return true;
 }
 
 /* All processes have a device, and on the same kind of link; atomics and messages if all have them;
@@ -181,7 +167,9 @@ int tug_verbs_open_at(struct tug_endpoint **homes, struct tug_fabric *fabric, vo
                       char *reason) {
     struct tug_verbs_view *view = calloc(1, sizeof *view);
     snprintf(reason, 256, "no memory");
-    const bool here = view != NULL && open_here(view, homes, fabric, reason);
+    const bool here = view != NULL && open_rail(view, view, homes, fabric, reason);
+    if (here)
+        add_rails(view, homes, fabric);
     if (!agreed(fabric, here ? view : NULL)) {
         if (here)
             snprintf(reason, 256, "other processes have no such device");
@@ -264,7 +252,7 @@ static bool verbs_poll(void *state) {
 static bool arm_rail(struct tug_verbs *verbs) {
     const bool unsent = verbs->touched != NULL && verbs->cq_room > 0;
     if (verbs->finished.first != TUG_NO_TAG || unsent || verbs->asked_again > 0 ||
-        verbs->words > 0 || verbs->yields > 0 ||
+        verbs->words > 0 || verbs->ndue > 0 ||
         (verbs->messages != NULL && verbs->messages->nheld > 0))
         return false;
     verbs->base.look = true;
