@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "engine/engine.h"
 #include "transport/transport.h"
 
@@ -29,11 +30,8 @@ tug_endpoint_share(struct tug_endpoint **home,
 void tug_endpoint_release(struct tug_endpoint *endpoint) {
     pthread_mutex_lock(&homes);
     if (--endpoint->users == 0) {
-        struct tug_endpoint **at = endpoint->home;
-        while (at != NULL && *at != endpoint)
-            at = &(*at)->next;
-        if (at != NULL)
-            *at = endpoint->next;
+        if (endpoint->home != NULL)
+            TUG_LIST_TAKE_OUT(*endpoint->home, endpoint);
         endpoint->kind->close(endpoint);
     }
     pthread_mutex_unlock(&homes);
@@ -91,16 +89,13 @@ bool tug_endpoint_call_enter(struct tug_wire *wire) {
 
 void tug_endpoint_take_out(struct tug_wire *wire) {
     struct tug_endpoint *endpoint = wire->endpoint;
-    struct tug_wire **at = &endpoint->first;
     if (!wire->entered)
         return;
     if (endpoint->kind->leave != NULL)
         endpoint->kind->leave(wire);
     tug_table_remove(&endpoint->wires, wire->fabric->id);
     pthread_mutex_lock(&endpoint->lock);
-    while (*at != wire)
-        at = &(*at)->next;
-    *at = wire->next;
+    TUG_LIST_TAKE_OUT(endpoint->first, wire);
     wire->entered = wire->rung = false;
     pthread_mutex_unlock(&endpoint->lock);
 }

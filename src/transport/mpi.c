@@ -20,6 +20,7 @@
  */
 #include <stdlib.h>
 
+#include "base/list.h"
 #include "base/stats.h"
 #include "engine/host_progress.h"
 #include "host/agreement.h"
@@ -84,10 +85,7 @@ static struct trailing *add_trailing(struct mpi_wire *mpi, uint32_t peer,
 
 /* It is given up, as nothing has been sent. */
 static void remove_trailing(struct mpi_wire *mpi, struct trailing *one) {
-    struct trailing **at = &mpi->trailing;
-    while (*at != one)
-        at = &(*at)->next;
-    *at = one->next;
+    TUG_LIST_TAKE_OUT(mpi->trailing, one);
     free(one);
 }
 
@@ -121,16 +119,10 @@ static bool mpi_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
     tug_stat_add(TUG_STAT_HOST_MESSAGES, 1);
     if (trailing != NULL)
         send_trailer(mpi, trailing);
-    buffer->next = NULL;
-    if (mpi->nsends < SENDS) {
+    if (mpi->nsends < SENDS)
         look_at(mpi, buffer);
-        return true;
-    }
-    if (mpi->more_first == NULL)
-        mpi->more_first = buffer;
     else
-        mpi->more_last->next = buffer;
-    mpi->more_last = buffer;
+        TUG_LIST_PUT(mpi->more_first, mpi->more_last, buffer);
     return true;
 }
 
@@ -196,13 +188,8 @@ static struct trailing *find(const struct mpi_wire *mpi, uint32_t source,
 
 /* A packet of its source has come, of so many bytes. */
 static void wait_for(struct trailing *one, struct tug_buffer *buffer, uint32_t bytes) {
-    buffer->next = NULL;
     buffer->packet.used = bytes;
-    if (one->waiting_first == NULL)
-        one->waiting_first = buffer;
-    else
-        one->waiting_last->next = buffer;
-    one->waiting_last = buffer;
+    TUG_LIST_PUT(one->waiting_first, one->waiting_last, buffer);
 }
 
 static void receive_trailer(struct mpi_wire *mpi, struct trailing *one, uint32_t bytes) {

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/list.h"
 #include "base/signals.h"
 
 #define LOOK_MS ((int)(TUG_OWN_LOOK_NS / 1000000))
@@ -128,11 +129,8 @@ bool tug_watcher_add(struct tug_watch *watch) {
 }
 
 static void take_out(struct tug_watch *watch) {
-    struct tug_watch **at = &tug_watcher.watches;
     pthread_mutex_lock(&tug_watcher.lock);
-    while (*at != watch)
-        at = &(*at)->next;
-    *at = watch->next;
+    TUG_LIST_TAKE_OUT(tug_watcher.watches, watch);
     pthread_mutex_unlock(&tug_watcher.lock);
     watch->watched = false;
     if (holds())

@@ -27,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/sockets.h"
@@ -382,10 +383,7 @@ static bool take_receives(struct tug_ofi_endpoint *endpoint) {
 /* ---- trailers ---- */
 
 static void unlink_read(struct tug_ofi_read *read) {
-    struct tug_ofi_read **at = &read->view->reads;
-    while (*at != read)
-        at = &(*at)->next;
-    *at = read->next;
+    TUG_LIST_TAKE_OUT(read->view->reads, read);
     read->view->endpoint->waiting -= read->waits;
 }
 

@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "transport/ofi/private.h"
@@ -232,9 +233,7 @@ static void send_job(struct tug_ofi_job *job) {
     struct tug_ofi_endpoint *endpoint = job->view->endpoint;
     if (endpoint->unsent == NULL && attempt(job))
         return;
-    job->next = NULL;
-    *(endpoint->unsent == NULL ? &endpoint->unsent : &endpoint->unsent_last->next) = job;
-    endpoint->unsent_last = job;
+    TUG_LIST_PUT(endpoint->unsent, endpoint->unsent_last, job);
 }
 
 bool tug_ofi_send_jobs(struct tug_ofi_endpoint *endpoint) {

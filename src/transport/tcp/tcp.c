@@ -28,6 +28,7 @@
 #include <sys/stat.h>
 
 #include "base/cores.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/sockets.h"
 #include "engine/service.h"
@@ -184,10 +185,7 @@ static bool enter(struct tug_wire *wire) {
 
 static void end_contact(void *value, void *d) {
     struct tug_tcp_contact *contact = value;
-    struct tug_tcp_contact **at = &contact->peer->contacts;
-    while (*at != contact)
-        at = &(*at)->next;
-    *at = contact->next;
+    TUG_LIST_TAKE_OUT(contact->peer->contacts, contact);
     tug_tcp_forget_peer(d, contact->peer);
     free(contact);
 }

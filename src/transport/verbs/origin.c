@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/copy.h"
+#include "base/list.h"
 #include "base/stats.h"
 #include "base/system_page.h"
 #include "base/unmap_watch.h"
@@ -353,14 +354,12 @@ void tug_origin_end(struct tug_verbs *verbs, struct tug_operation *operation) {
 }
 
 void tug_origin_close(struct tug_verbs *verbs) {
-    struct tug_origin *origin = verbs->origin, **at = &origins;
+    struct tug_origin *origin = verbs->origin;
     if (origin == NULL)
         return;
     verbs->origin = NULL;
     pthread_mutex_lock(&tug_unmap_lock);
-    while (*at != origin)
-        at = &(*at)->next;
-    *at = origin->next;
+    TUG_LIST_TAKE_OUT(origins, origin);
     pthread_mutex_unlock(&tug_unmap_lock);
     if (origin->watches)
         tug_unmap_watch_end();
