@@ -488,33 +488,23 @@ static bool open_set(struct tug_tcp_endpoint *endpoint) {
     return false;
 }
 
-/* NULL: no memory, or no random number to be known by. */
-static struct tug_tcp_endpoint *make(bool spares_links) {
+struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, bool spares_links) {
     struct tug_tcp_endpoint *endpoint = calloc(1, sizeof(*endpoint));
     if (endpoint == NULL)
         return NULL;
     tug_endpoint_init(&endpoint->base, &tug_tcp_kind);
-    endpoint->listener = (struct tug_own)TUG_OWN_NONE;
     endpoint->reserve[TUG_TCP_TO_CONNECT] = endpoint->reserve[TUG_TCP_TO_ACCEPT] =
-        endpoint->listener;
+        (struct tug_own)TUG_OWN_NONE;
     endpoint->spares_links = spares_links;
     endpoint->received = malloc(TUG_TCP_RECEIVE_BYTES);
     endpoint->proves = tug_settings.proof != TUG_PROOF_OFF && tug_digest_source() != NULL;
-    if (endpoint->received != NULL && tug_random_draw(&endpoint->id, sizeof(endpoint->id)))
-        return endpoint;
-    tug_tcp_endpoint_close(&endpoint->base);
-    return NULL;
-}
-
-struct tug_tcp_endpoint *tug_tcp_endpoint_make(struct tug_tcp_address *mine, bool spares_links) {
-    struct tug_tcp_endpoint *endpoint = make(spares_links);
-    if (endpoint == NULL)
-        return NULL;
     endpoint->listener = tug_own_keep(tug_tcp_listen(mine));
+    const bool drawn = tug_random_draw(&endpoint->id, sizeof(endpoint->id)) &&
+                       tug_random_draw(mine->key, sizeof(mine->key));
     mine->id = endpoint->id;
-    const bool drawn = tug_random_draw(mine->key, sizeof(mine->key));
     endpoint->address = *mine;
-    if (drawn && endpoint->listener.number >= 0 && open_set(endpoint) && tug_tcp_restock(endpoint))
+    if (drawn && endpoint->received != NULL && endpoint->listener.number >= 0 &&
+        open_set(endpoint) && tug_tcp_restock(endpoint))
         return endpoint;
     tug_tcp_endpoint_close(&endpoint->base);
     return NULL;

@@ -6,7 +6,7 @@
  * there: packets may follow. Threading: the holder. */
 #include <stdlib.h>
 
-#include "base/log.h"
+#include "base/list.h"
 #include "transport/verbs/private.h"
 
 static void attach(struct tug_verbs_contact *contact, struct tug_verbs_pair *pair) {
@@ -91,12 +91,8 @@ static void end(void *value, void *d) {
     struct tug_verbs_contact *contact = value;
     struct tug_verbs_pair *pair = contact->pair;
     struct tug_verbs *verbs = d;
-    struct tug_verbs_contact **at = &pair->contacts;
-    while (*at != contact)
-        at = &(*at)->next;
-    *at = contact->next;
-    verbs->words -= contact->word != TUG_WORD_NONE;
-    verbs->ndue -= contact->due != 0;
+    TUG_LIST_TAKE_OUT(pair->contacts, contact);
+    verbs->untold -= (uint32_t)(contact->word != TUG_WORD_NONE) + (uint32_t)(contact->due != 0);
     tug_verbs_contact_moved(contact);
     tug_verbs_pair_move_again(pair);
     if (pair->phase == TUG_PAIR_ASKED && pair->asker == contact) {

@@ -61,21 +61,22 @@ static bool make_all(const struct tug_verbs_view *first, struct tug_registration
     return true;
 }
 
-void tug_verbs_memory_register(const struct tug_verbs_view *first,
-                               struct tug_registration *registration) {
+int tug_verbs_memory_register(void *state, struct tug_registration *registration) {
+    const struct tug_verbs_view *first = state;
     registration->of_transport[TUG_BY_VERBS] = NULL;
     memset(registration->rkeys, 0, sizeof registration->rkeys);
     if (registration->bytes == 0)
-        return; /* nothing will move */
+        return 0; /* nothing will move */
     struct regions *regions = calloc(1, sizeof *regions);
     if (regions == NULL) {
         refused(&first->verbs->device, registration->bytes, ENOMEM);
-        return;
+        return 0;
     }
     if (make_all(first, registration, regions))
         registration->of_transport[TUG_BY_VERBS] = regions;
     else
         free(regions);
+    return 0;
 }
 
 bool tug_verbs_memory_register_local(const struct tug_verbs *verbs,

@@ -132,7 +132,7 @@ void tug_verbs_messages_close(struct tug_verbs *verbs) {
 /* ---- what the packets' side is told ---- */
 
 void tug_verbs_say(struct tug_verbs_contact *contact, enum tug_verbs_word word) {
-    contact->view->verbs->words += contact->word == TUG_WORD_NONE;
+    contact->view->verbs->untold += contact->word == TUG_WORD_NONE;
     contact->word = (uint8_t)word;
     contact->met = false;
     contact->leads |= word == TUG_WORD_LEADS;
@@ -144,7 +144,7 @@ void tug_verbs_say_all(const struct tug_verbs_pair *pair, enum tug_verbs_word wo
             tug_verbs_say(contact, word);
 }
 
-static void give_slot(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot) {
+void tug_verbs_message_give(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot) {
     struct tug_verbs_messages *messages = verbs->messages;
     tug_verbs_slot(messages, slot)->next = messages->spare;
     messages->spare = slot;
@@ -195,7 +195,7 @@ static bool take_back(struct tug_verbs_contact *contact, struct tug_buffer **bac
             *back = unslot(messages, wire, slot);
             all &= *back != NULL;
             back = *back != NULL ? &(*back)->next : back;
-            give_slot(verbs, pair, slot);
+            tug_verbs_message_give(verbs, pair, slot);
         }
         slot = next;
     }
@@ -221,10 +221,8 @@ static void tell(struct tug_verbs_contact *contact) {
     struct tug_verbs_view *view = contact->view;
     struct tug_wire *wire = &view->wire;
     const enum tug_verbs_word word = contact->word;
-    if (word == TUG_WORD_NONE)
-        return;
     contact->word = TUG_WORD_NONE;
-    view->verbs->words--;
+    view->verbs->untold--;
     tug_endpoint_note(&view->wire);
     if (word == TUG_WORD_MOVES && contact->leads)
         hand_back(contact);
@@ -237,13 +235,18 @@ static void tell(struct tug_verbs_contact *contact) {
 }
 
 bool tug_verbs_tell(struct tug_verbs *verbs) {
-    if (verbs->words == 0)
-        return false;
-    for (uint32_t i = 0; i < verbs->npairs && verbs->words > 0; i++)
+    bool any = false;
+    for (uint32_t i = 0; i < verbs->npairs && verbs->untold > 0; i++)
         for (struct tug_verbs_contact *contact = verbs->pairs[i]->contacts; contact != NULL;
-             contact = contact->next)
-            tell(contact);
-    return true;
+             contact = contact->next) {
+            const bool is_due = contact->due != 0 && verbs->retired == NULL;
+            any |= is_due || contact->word != TUG_WORD_NONE;
+            if (is_due)
+                tug_verbs_tell_due(contact);
+            if (contact->word != TUG_WORD_NONE)
+                tell(contact);
+        }
+    return any;
 }
 
 /* Without memory for a contact it may lead there: sending tries again. */
@@ -264,7 +267,7 @@ int tug_verbs_meet(struct tug_wire *wire, uint32_t peer) {
         return 0;
     if (contact->word == TUG_WORD_LEADS) { /* to itself: this call says it */
         contact->word = TUG_WORD_NONE;
-        verbs->words--;
+        verbs->untold--;
     }
     contact->met = false;
     contact->leads = true;
@@ -340,11 +343,6 @@ uint32_t tug_verbs_message_fill(struct tug_verbs *verbs, struct tug_verbs_pair *
     return slot;
 }
 
-void tug_verbs_message_arrived(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
-                               uint32_t slot) {
-    give_slot(verbs, pair, slot);
-}
-
 void tug_verbs_message_again(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot) {
     if (pair->message_first == TUG_NO_MESSAGE)
         pair->message_last = slot;
@@ -370,7 +368,7 @@ void tug_verbs_messages_drop(struct tug_verbs *verbs, struct tug_verbs_pair *pai
     while (pair->message_first != TUG_NO_MESSAGE) {
         const uint32_t slot = pair->message_first;
         pair->message_first = tug_verbs_slot(verbs->messages, slot)->next;
-        give_slot(verbs, pair, slot);
+        tug_verbs_message_give(verbs, pair, slot);
     }
     tug_verbs_say_all(pair, TUG_WORD_ENDED);
     tug_verbs_say_all(pair, TUG_WORD_LEADS_NOT);

@@ -573,7 +573,7 @@ static void moved(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
 }
 
 static void owe(struct tug_verbs_contact *contact, enum kind due) {
-    contact->view->verbs->ndue += contact->due == 0;
+    contact->view->verbs->untold += contact->due == 0;
     contact->due = (uint8_t)due;
 }
 
@@ -590,7 +590,8 @@ static void yield(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
 }
 
 /* Without memory for a MOVED it is tried again. */
-static void tell_due(struct tug_verbs *verbs, struct tug_verbs_contact *contact) {
+void tug_verbs_tell_due(struct tug_verbs_contact *contact) {
+    struct tug_verbs *verbs = contact->view->verbs;
     const struct tug_wire *wire = &contact->view->wire;
     struct hello answer;
     if (contact->due == ANSWER) {
@@ -604,18 +605,7 @@ static void tell_due(struct tug_verbs *verbs, struct tug_verbs_contact *contact)
             return;
     }
     contact->due = 0;
-    verbs->ndue--;
-}
-
-bool tug_verbs_tell_due(struct tug_verbs *verbs) {
-    if (verbs->ndue == 0 || verbs->retired != NULL)
-        return false;
-    for (uint32_t i = 0; i < verbs->npairs && verbs->ndue > 0; i++)
-        for (struct tug_verbs_contact *contact = verbs->pairs[i]->contacts; contact != NULL;
-             contact = contact->next)
-            if (contact->due != 0)
-                tell_due(verbs, contact);
-    return true;
+    verbs->untold--;
 }
 
 /* No connection can be had: the work takes the next row. */
@@ -735,7 +725,7 @@ static void asked(struct tug_verbs *verbs, struct tug_verbs_contact *contact,
     serve(verbs, pair, ask);
     owe(contact, ANSWER);
     if (verbs->retired == NULL)
-        tell_due(verbs, contact);
+        tug_verbs_tell_due(contact);
 }
 
 /* The view that the message is about. For a MOVE or MOVED: that of hello->context, and *peer

@@ -242,10 +242,8 @@ static inline uint64_t tug_verbs_address(uint64_t id, uint64_t base) {
 struct tug_verbs;
 struct tug_verbs_view;
 
-/* Makes the memory known to the devices of all rails of the context, which may refuse. Any thread.
- */
-void tug_verbs_memory_register(const struct tug_verbs_view *first,
-                               struct tug_registration *registration);
+/* As a row's: makes the memory known to the devices of all rails, which may refuse. */
+int tug_verbs_memory_register(void *state, struct tug_registration *registration);
 void tug_verbs_memory_deregister(struct tug_registration *registration);
 /* Makes memory that no peer accesses known to that rail's device alone. access: IBV_ACCESS_*.
  * False: the device refuses, which is logged unless the program itself may not access it so. */
@@ -472,8 +470,7 @@ struct tug_verbs {
 
     struct tug_origin *origin; /* memory for operations; NULL: none has needed any (origin.h) */
     struct tug_verbs_messages *messages; /* NULL: it carries no packets */
-    uint32_t words;                      /* contacts with one */
-    uint32_t ndue;                       /* contacts by which something is */
+    uint32_t untold;                     /* words of contacts, and what is due by them: how many */
     struct tug_verbs_server *retired;
 
     struct ibv_send_wr *chain;                 /* [TUG_VERBS_DEPTH] being built */
@@ -578,8 +575,8 @@ void tug_verbs_pair_move(struct tug_verbs *verbs, struct tug_verbs_pair *pair, u
 void tug_verbs_pair_move_again(struct tug_verbs_pair *pair);
 /* The contact is done with moving, or cannot be. */
 void tug_verbs_contact_moved(struct tug_verbs_contact *contact);
-/* Tells peers what is due to them, if all has been taken that has come by old senders. */
-bool tug_verbs_tell_due(struct tug_verbs *verbs);
+/* Tells the contact's peer what is due to it: all has been taken that has come by old senders. */
+void tug_verbs_tell_due(struct tug_verbs_contact *contact);
 /* A message from that rank of the context, whose view of the first rail it is. */
 void tug_verbs_pair_control(struct tug_verbs_view *view, uint32_t peer, const void *data,
                             size_t bytes);
@@ -623,7 +620,8 @@ enum tug_verbs_batch {
                         wait until the next poll */
 };
 void tug_verbs_flush(struct tug_verbs *verbs, enum tug_verbs_batch batch);
-bool tug_verbs_poll(struct tug_verbs *verbs);
+/* One look at the queue, for all views. */
+bool tug_verbs_poll(struct tug_endpoint *base);
 /* What waits at the pair waits at the other one, behind what waits there. */
 void tug_verbs_wait_with(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
                          struct tug_verbs_pair *other);
@@ -692,8 +690,9 @@ static inline bool tug_verbs_message_waits(const struct tug_verbs_pair *pair) {
  * among the messages' slots. */
 uint32_t tug_verbs_message_fill(struct tug_verbs *verbs, struct tug_verbs_pair *pair,
                                 struct ibv_send_wr *request, struct ibv_sge *piece);
-/* A message that was under way has arrived; or it waits again, ahead of the others. */
-void tug_verbs_message_arrived(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot);
+/* A message that was under way has arrived, or is given up; or it waits again, ahead of the others.
+ */
+void tug_verbs_message_give(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot);
 void tug_verbs_message_again(struct tug_verbs *verbs, struct tug_verbs_pair *pair, uint32_t slot);
 /* The context's signal of that tag is void in messages that have not arrived for certain. */
 void tug_verbs_messages_void(const struct tug_verbs_view *view, uint32_t tag);
@@ -711,7 +710,7 @@ void tug_verbs_say(struct tug_verbs_contact *contact, enum tug_verbs_word word);
 /* All contexts' are that mind: ENDED is for those that it leads there, the others for those that
  * wait to be told. */
 void tug_verbs_say_all(const struct tug_verbs_pair *pair, enum tug_verbs_word word);
-/* Tells it. True if there was something. */
+/* Tells it, and peers what is due to them. True if there was something. */
 bool tug_verbs_tell(struct tug_verbs *verbs);
 
 /* ---- the watcher ---- */

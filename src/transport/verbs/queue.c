@@ -554,7 +554,7 @@ static uint32_t pop(struct tug_verbs *verbs, struct tug_verbs_pair *pair) {
     verbs->cq_room++;
     pair->failed = 0;
     if (slot & TUG_SLOT_MESSAGE)
-        tug_verbs_message_arrived(verbs, pair, slot & TUG_SLOT_TAG);
+        tug_verbs_message_give(verbs, pair, slot & TUG_SLOT_TAG);
     else if (slot & TUG_SLOT_LAST)
         succeeded(verbs, pair, slot & TUG_SLOT_TAG);
     return slot;
@@ -753,14 +753,14 @@ static bool poll_queue(struct tug_verbs *verbs) {
     return any;
 }
 
-bool tug_verbs_poll(struct tug_verbs *verbs) {
+bool tug_verbs_poll(struct tug_endpoint *base) {
+    struct tug_verbs *verbs = (struct tug_verbs *)base;
     tug_verbs_pairs_forget(verbs);
     bool moved = poll_queue(verbs);
     /* seq_cst: pairs with the watcher's store; what it rang for is seen */
     if (!verbs->device_given_up && atomic_load(&verbs->device_lost))
         give_up_device(verbs);
     moved |= tug_verbs_pairs_expire(verbs);
-    moved |= tug_verbs_tell_due(verbs);
     moved |= tug_verbs_tell(verbs);
     if (verbs->touched != NULL)
         tug_verbs_flush(verbs, TUG_BATCH_GOES);

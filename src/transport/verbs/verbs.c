@@ -41,8 +41,8 @@ static void leave(struct tug_wire *wire) {
     struct tug_verbs_view *view = (struct tug_verbs_view *)wire;
     for (uint32_t rail = view->nrails; rail-- > 1;)
         tug_endpoint_take_out(&view->rails[rail]->wire);
-    if (view->verbs->ndue > 0)
-        (void)tug_verbs_poll(view->verbs); /* who has asked by this context is answered first */
+    if (view->verbs->untold > 0)
+        (void)tug_verbs_poll(wire->endpoint); /* who has asked by this context is answered first */
     assert(view->out == 0 && "a context ends when its operations have ended");
     tug_verbs_contacts_end(view);
     tug_verbs_number_not(view);
@@ -54,13 +54,7 @@ static void close_wire(struct tug_wire *wire) {
         tug_ibv.dereg_mr(view->operations_mr);
 }
 
-/* One look at the queue does for all views. After an arm there is one in any case, since what came
- * between the last look and that does not ring. */
-static bool poll_queue(struct tug_endpoint *base) {
-    return tug_verbs_poll((struct tug_verbs *)base);
-}
-
-const struct tug_endpoint_kind tug_verbs_kind = {.poll = poll_queue,
+const struct tug_endpoint_kind tug_verbs_kind = {.poll = tug_verbs_poll,
                                                  .enter = enter,
                                                  .leave = leave,
                                                  .close_wire = close_wire,
@@ -197,11 +191,6 @@ static int verbs_open(struct tug_fabric *fabric, void **state, char *reason) {
 
 /* ---- the row ---- */
 
-static int verbs_register(void *state, struct tug_registration *registration) {
-    tug_verbs_memory_register(state, registration);
-    return 0;
-}
-
 static void verbs_deregister(void *state, struct tug_registration *registration) {
     (void)state;
     tug_verbs_memory_deregister(registration);
@@ -252,10 +241,9 @@ static bool verbs_poll(void *state) {
 static bool arm_rail(struct tug_verbs *verbs) {
     const bool unsent = verbs->touched != NULL && verbs->cq_room > 0;
     if (verbs->finished.first != TUG_NO_TAG || unsent || verbs->asked_again > 0 ||
-        verbs->words > 0 || verbs->ndue > 0 ||
-        (verbs->messages != NULL && verbs->messages->nheld > 0))
+        verbs->untold > 0 || (verbs->messages != NULL && verbs->messages->nheld > 0))
         return false;
-    verbs->base.look = true;
+    verbs->base.look = true; /* what has come since the last look does not ring */
     if (verbs->cq_room < verbs->cq_size || verbs->messages != NULL)
         return tug_watcher_sees() && ibv_req_notify_cq(verbs->cq, 0) == 0;
     return true; /* what else can come is a control message */
@@ -331,7 +319,7 @@ const struct tug_transport tug_transport_verbs = {
     .missing = missing,
     .open = verbs_open,
     .close = verbs_close,
-    .register_memory = verbs_register,
+    .register_memory = tug_verbs_memory_register,
     .deregister_memory = verbs_deregister,
     .takes = verbs_takes,
     .orders_atomics = true,
