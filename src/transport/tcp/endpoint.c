@@ -231,36 +231,26 @@ static void change_events(const struct tug_tcp_endpoint *endpoint, struct tug_tc
         link->broken = true;
 }
 
-void tug_tcp_want_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool wanted) {
-    if (link->broken || link->waits == wanted)
+void tug_tcp_set(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool *flag,
+                 bool value) {
+    if (link->broken || *flag == value)
         return;
-    link->waits = wanted;
-    change_events(endpoint, link);
-}
-
-void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool held) {
-    link->held = held;
+    *flag = value;
     change_events(endpoint, link);
 }
 
 void tug_tcp_await_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
     const struct tug_tcp_link *in_the_way =
         link->part != NULL ? tug_tcp_link_in_the_way(link) : NULL;
-    tug_tcp_want_room(endpoint, link, link == in_the_way);
+    tug_tcp_set(endpoint, link, &link->waits, link == in_the_way);
     if (link->beside != NULL)
-        tug_tcp_want_room(endpoint, link->beside, link->beside == in_the_way);
-}
-
-static void be_deaf(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool deaf) {
-    if (link->deaf == deaf || link->broken)
-        return;
-    link->deaf = deaf;
-    change_events(endpoint, link);
+        tug_tcp_set(endpoint, link->beside, &link->beside->waits, link->beside == in_the_way);
 }
 
 void tug_tcp_prick_up(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link) {
+    struct tug_tcp_link *next = expects_beside(link) ? link->beside : link;
     if (link->beside != NULL)
-        be_deaf(endpoint, expects_beside(link) ? link->beside : link, false);
+        tug_tcp_set(endpoint, next, &next->deaf, false);
 }
 
 /* ---- polling ---- */
@@ -356,7 +346,7 @@ static void put_off(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link
         return;
     if (link->is_beside)
         tug_tcp_link_see_end(link);
-    be_deaf(endpoint, link, true);
+    tug_tcp_set(endpoint, link, &link->deaf, true);
     if (link->broken)
         tug_tcp_end_link(endpoint, link);
 }

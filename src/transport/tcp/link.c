@@ -277,7 +277,7 @@ static bool hand_up_one(struct tug_tcp_link *link, struct tug_tcp_endpoint *endp
         return true;
     }
     if (!view->wire.ready) {
-        tug_tcp_hold(endpoint, link, true);
+        tug_tcp_set(endpoint, link, &link->held, true);
         return false;
     }
     const uint8_t flags = packet->flags;
@@ -288,7 +288,7 @@ static bool hand_up_one(struct tug_tcp_link *link, struct tug_tcp_endpoint *endp
     packet->flags = flags;
     link->stuck = true;
     endpoint->nstuck++;
-    tug_tcp_hold(endpoint, link, true);
+    tug_tcp_set(endpoint, link, &link->held, true);
     return false;
 }
 
@@ -396,7 +396,7 @@ bool tug_tcp_link_take(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpo
 void tug_tcp_link_resume(struct tug_tcp_link *link, struct tug_tcp_endpoint *endpoint) {
     endpoint->nstuck -= link->stuck;
     link->stuck = false;
-    tug_tcp_hold(endpoint, link, false);
+    tug_tcp_set(endpoint, link, &link->held, false);
     hand_up_rest(link, endpoint);
     tug_tcp_prick_up(endpoint, link);
 }

@@ -354,7 +354,7 @@ void tug_tcp_connected(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *l
         fail(link, error);
     else
         say_hello(endpoint, link);
-    tug_tcp_want_room(endpoint, link, false);
+    tug_tcp_set(endpoint, link, &link->waits, false);
 }
 
 /* Another connection to or from that process, by which it has proved who it is. NULL: there is

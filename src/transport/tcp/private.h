@@ -139,11 +139,11 @@ void tug_tcp_watch(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
 /* Has the epoll set watch the listener, or not. */
 bool tug_tcp_watch_listener(const struct tug_tcp_endpoint *endpoint, bool wanted, int how);
 
-/* Whether the epoll set tells of room to send; whether it ignores what comes (held). */
-void tug_tcp_want_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool wanted);
-void tug_tcp_hold(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool held);
+/* Sets one of the link's flags by which it depends what the epoll set tells: waits, held, deaf. */
+void tug_tcp_set(const struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link, bool *flag,
+                 bool value);
 
-/* The same for what went in part by a link and beside it. */
+/* The epoll set tells of room for what went in part by a link and beside it. */
 void tug_tcp_await_room(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link);
 
 /* Has the epoll set tell again of what is to come next, of a link and of the one beside it. */

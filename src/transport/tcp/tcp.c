@@ -144,7 +144,7 @@ static bool tcp_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *bu
         if (link->part != NULL)
             tug_tcp_await_room(endpoint, link);
         else if (!gone)
-            tug_tcp_want_room(endpoint, link, true);
+            tug_tcp_set(endpoint, link, &link->waits, true);
     }
     if (link->broken)
         tug_tcp_end_link(endpoint, link);
