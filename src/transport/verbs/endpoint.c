@@ -47,6 +47,8 @@ static bool make_queues(struct tug_verbs *verbs, uint32_t operations) {
     verbs->pieces = calloc(TUG_VERBS_DEPTH, sizeof *verbs->pieces);
     verbs->joined = calloc(TUG_VERBS_DEPTH, sizeof *verbs->joined);
     verbs->cq_size = verbs->cq_room = (uint32_t)size;
+    while (UINT32_C(1) << verbs->shift < operations)
+        verbs->shift++;
     return verbs->cq != NULL && verbs->chain != NULL && verbs->pieces != NULL &&
            verbs->joined != NULL;
 }
@@ -103,41 +105,28 @@ void tug_verbs_endpoint_close(struct tug_endpoint *base) {
 
 /* ---- numbers of operations ---- */
 
-static uint32_t chunks_of(const struct tug_verbs_view *view) {
-    return (view->wire.fabric->noperations + TUG_VERBS_CHUNK - 1) / TUG_VERBS_CHUNK;
-}
-
-/* The first of so many chunks in a row that are nobody's, the last of which may be new ones. */
-static uint32_t find_chunks(const struct tug_verbs *verbs, uint32_t wanted) {
-    uint32_t from = 0;
-    for (uint32_t at = 0; at < verbs->nchunks && at - from < wanted; at++)
-        if (verbs->views[at] != NULL)
-            from = at + 1;
-    return from;
-}
-
 bool tug_verbs_number(struct tug_verbs_view *view) {
     struct tug_verbs *verbs = view->verbs;
-    const uint32_t wanted = chunks_of(view), from = find_chunks(verbs, wanted), end = from + wanted;
-    if (end > TUG_SLOT_TAG / TUG_VERBS_CHUNK)
+    uint32_t at = 0;
+    while (at < verbs->nviews && verbs->views[at] != NULL)
+        at++;
+    if (at >= TUG_SLOT_TAG >> verbs->shift || view->wire.fabric->noperations > UINT32_C(1)
+                                                                                   << verbs->shift)
         return false;
-    if (end > verbs->nchunks) {
-        struct tug_verbs_view **views = realloc((void *)verbs->views, end * sizeof *views);
+    if (at == verbs->nviews) {
+        struct tug_verbs_view **views = realloc((void *)verbs->views, (at + 1) * sizeof *views);
         if (views == NULL)
             return false;
         verbs->views = views;
-        verbs->nchunks = end;
+        verbs->nviews++;
     }
-    for (uint32_t at = from; at < end; at++)
-        verbs->views[at] = view;
-    view->first = from * TUG_VERBS_CHUNK;
+    verbs->views[at] = view;
+    view->first = at << verbs->shift;
     return true;
 }
 
 void tug_verbs_number_not(struct tug_verbs_view *view) {
-    const uint32_t from = view->first / TUG_VERBS_CHUNK;
-    for (uint32_t at = from; at < from + chunks_of(view); at++)
-        view->verbs->views[at] = NULL;
+    view->verbs->views[view->first >> view->verbs->shift] = NULL;
 }
 
 /* ---- memory ---- */

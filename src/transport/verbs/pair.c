@@ -700,16 +700,12 @@ void tug_verbs_pair_connect(struct tug_verbs *verbs, struct tug_verbs_pair *pair
 
 static bool is_hello(const struct tug_verbs_view *view, uint32_t peer, const void *data,
                      size_t bytes, struct hello *hello) {
-    if (bytes != sizeof *hello || peer >= view->wire.fabric->nranks) {
-        tug_warn_once("verbs: a message of %zu bytes from rank %u is not of this version, and is "
-                      "dropped: run the same version of the library on all ranks",
-                      bytes, peer);
-        return false;
+    if (bytes == sizeof *hello && peer < view->wire.fabric->nranks) {
+        memcpy(hello, data, sizeof *hello);
+        if (hello->magic == MAGIC && hello->version == VERSION && hello->kind >= ASK &&
+            hello->kind <= MOVED && hello->rail < view->nrails)
+            return true;
     }
-    memcpy(hello, data, sizeof *hello);
-    if (hello->magic == MAGIC && hello->version == VERSION && hello->kind >= ASK &&
-        hello->kind <= MOVED && hello->rail < view->nrails)
-        return true;
     tug_warn_once("verbs: a message from rank %u is not of this version, and is dropped: run "
                   "the same version of the library on all ranks",
                   peer);

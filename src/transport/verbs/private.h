@@ -259,7 +259,6 @@ struct ibv_mr *tug_verbs_memory_of(const struct tug_registration *registration, 
 #define TUG_VERBS_WAIT 16            /* fewer wait for more while the peer has work of ours */
 #define TUG_VERBS_INLINE 220         /* bytes asked for in a work request itself */
 #define TUG_VERBS_INDICES (1u << 20) /* pairs that there may be */
-#define TUG_VERBS_CHUNK 256u         /* operations are numbered in chunks of so many */
 /* Pairs above which some are forgotten (room for a sender each and a server each), and the most
  * between two such times. Pairs that cannot be forgotten come on top. */
 #define TUG_VERBS_KNOWN(pairs) ((uint32_t)(2 * (pairs)))
@@ -448,9 +447,9 @@ struct tug_verbs {
     uint32_t cq_room; /* completions of requests that fit beside those that may still come; those
                          of receives have their own room */
 
-    struct tug_verbs_view **views; /* [nchunks] whose the operations of those numbers are; NULL:
-                                      nobody's */
-    uint32_t nchunks;
+    struct tug_verbs_view **views; /* [nviews] each has 1 << shift numbers for its operations; NULL:
+                                      they are nobody's */
+    uint32_t nviews, shift;
 
     struct tug_verbs_pair **pairs; /* [npairs] */
     uint32_t npairs, pairs_capacity;
@@ -500,7 +499,7 @@ struct tug_verbs_view {
 
 static inline struct tug_verbs_view *tug_verbs_view_of(const struct tug_verbs *verbs,
                                                        uint32_t number) {
-    return verbs->views[number / TUG_VERBS_CHUNK];
+    return verbs->views[number >> verbs->shift];
 }
 
 static inline struct tug_operation *tug_verbs_operation(const struct tug_verbs *verbs,
