@@ -10,30 +10,27 @@ static struct tug_deferred_list *of_service(struct tug_service *service) {
 }
 
 static bool any(const struct tug_deferred_list *deferred) {
-    return deferred->first != NULL || atomic_load(&deferred->aside) != NULL;
+    return atomic_load(&deferred->posted) != NULL;
 }
 
-/* Runs all that are there, once. True if any of them got anywhere. */
+/* Runs all that are there, once, in the order in which they were posted. True if any of them got
+ * anywhere. */
 static bool run_all(struct tug_deferred_list *deferred) {
-    struct tug_deferred *last_before = deferred->last, *work;
+    struct tug_deferred *first = NULL, *next;
     bool moved = false;
-    /* acquire: pairs with the release in put_aside */
-    for (work = atomic_exchange_explicit(&deferred->aside, NULL, memory_order_acquire);
-         work != NULL;) {
-        struct tug_deferred *next = work->next;
-        work->run(work);
-        work = next;
-        moved = true;
+    /* acquire: pairs with the release in push */
+    for (struct tug_deferred *work =
+             atomic_exchange_explicit(&deferred->posted, NULL, memory_order_acquire);
+         work != NULL; work = next) {
+        next = work->next;
+        work->next = first;
+        first = work;
     }
-    while (last_before != NULL && (work = deferred->first) != NULL) {
-        deferred->first = work->next;
-        if (deferred->first == NULL)
-            deferred->last = NULL;
-        const bool was_last = work == last_before;
-        work->run(work);
-        moved |= deferred->last != work;
-        if (was_last)
-            break;
+    for (; first != NULL; first = next) {
+        next = first->next;
+        deferred->again = false;
+        first->run(first);
+        moved |= !deferred->again;
     }
     return moved;
 }
@@ -67,60 +64,37 @@ void tug_deferred_close(struct tug_deferred_list *deferred) {
 }
 
 static void execute(struct tug_command *command) {
-    struct tug_deferred *work = command->payload.pointers[0];
-    work->run(work);
-}
-
-static void execute_all(struct tug_command *command) {
     (void)run_all(command->payload.pointers[0]);
 }
 
-/* The ring is full: its holder will look, unless he has done so just before. */
-static void put_aside(struct tug_deferred_list *deferred, struct tug_deferred *work) {
-    struct tug_ticket ticket;
-    struct tug_deferred *top = atomic_load_explicit(&deferred->aside, memory_order_relaxed);
+static void push(struct tug_deferred_list *deferred, struct tug_deferred *work) {
+    struct tug_deferred *top = atomic_load_explicit(&deferred->posted, memory_order_relaxed);
     do
         work->next = top;
     /* release: pairs with the acquire in run_all */
-    while (!atomic_compare_exchange_weak(&deferred->aside, &top, work));
+    while (!atomic_compare_exchange_weak(&deferred->posted, &top, work));
+}
+
+void tug_deferred_post(struct tug_deferred_list *deferred, struct tug_deferred *work) {
+    struct tug_ticket ticket;
+    push(deferred, work);
     switch (tug_engine_enter(&ticket)) {
     case TUG_ENTRY_BATON:
         (void)run_all(deferred);
         tug_engine_leave();
         break;
     case TUG_ENTRY_TICKET:
-        ticket.cell->execute = execute_all;
+        ticket.cell->execute = execute;
         ticket.cell->payload.pointers[0] = deferred;
         tug_engine_commit(&ticket);
         break;
-    default:
+    default: /* the ring is full: its holder polls, unless it has done so just before */
         break;
-    }
-}
-
-void tug_deferred_post(struct tug_deferred_list *deferred, struct tug_deferred *work) {
-    struct tug_ticket ticket;
-    switch (tug_engine_enter(&ticket)) {
-    case TUG_ENTRY_BATON:
-        work->run(work);
-        tug_engine_leave();
-        break;
-    case TUG_ENTRY_TICKET:
-        ticket.cell->execute = execute;
-        ticket.cell->payload.pointers[0] = work;
-        tug_engine_commit(&ticket);
-        break;
-    default:
-        put_aside(deferred, work);
     }
 }
 
 void tug_deferred_retry(struct tug_deferred_list *deferred, struct tug_deferred *work) {
-    work->next = NULL;
-    if (deferred->first == NULL)
-        deferred->first = work;
-    else
-        deferred->last->next = work;
-    deferred->last = work;
+    deferred->again = true;
+    push(deferred, work);
     tug_engine_service_changed(&deferred->service);
 }

@@ -1,9 +1,9 @@
 /* Deferred work: what must be done soon by the holder of the baton, and cannot be refused.
  *
- * Such work is a member of what it is done for; nothing is allocated. Posted by any thread, it is
- * run at once if the baton is free, else from the ring. Where the ring is full it is put aside, as
- * are those that the holder could not carry out for want of room: a service of the engine's tries
- * them again in every round.
+ * Such work is a member of what it is done for; nothing is allocated. Any thread pushes it onto a
+ * stack, and runs the stack at once if the baton is free; else a command has the holder run it. A
+ * service of the engine's runs the stack in every round, too: work that met a full ring, and work
+ * that the holder could not carry out, as there was no room.
  *
  * Threading: post from any thread, the rest by the holder.
  */
@@ -19,8 +19,8 @@ struct tug_deferred {
 
 struct tug_deferred_list {
     struct tug_service service;
-    struct tug_deferred *_Atomic aside; /* a stack: work that met a full ring */
-    struct tug_deferred *first, *last;  /* work to be tried again */
+    struct tug_deferred *_Atomic posted; /* a stack */
+    bool again;                          /* the work that runs is to be tried again; holder only */
 };
 
 /* Beginning and end, on the program's thread. */
