@@ -51,7 +51,6 @@ int tug_engine_start(const struct tug_engine_config *config) {
     atomic_store(&tug_attendance, 0);
     atomic_store(&engine->stopping, false);
     tug_lease_set(&engine->news, 0);
-    tug_lease_set(&engine->host, 0);
     engine->has_thread = false;
     tug_lookout_open(&engine->driver.lookout);
     tug_lookout_open(&engine->offload.lookout);
@@ -179,11 +178,6 @@ void tug_engine_after_look(struct tug_engine *engine, bool told) {
         tug_engine_ring_offload(engine);
 }
 
-static void after_leave(struct tug_engine *engine, bool told) {
-    tug_lease_set(&engine->host, TUG_LEASE_FRESH);
-    tug_engine_after_look(engine, told);
-}
-
 /* Executes what came meanwhile; a command whose producer was preempted in mid-fill is waited for
  * with the core given away, then left to the offload thread. */
 static void leave_with_work(struct tug_engine *engine) {
@@ -208,14 +202,14 @@ static void leave_with_work(struct tug_engine *engine) {
             sched_yield();
         told = tug_engine_is_told(engine);
     } while (!tug_baton_leave(&engine->ring));
-    after_leave(engine, told);
+    tug_engine_after_look(engine, told);
 }
 
 void tug_engine_leave(void) {
     struct tug_engine *engine = &tug_engine;
     const bool told = tug_engine_is_told(engine);
     if (__builtin_expect(tug_baton_leave(&engine->ring), 1))
-        after_leave(engine, told);
+        tug_engine_after_look(engine, told);
     else
         leave_with_work(engine);
 }
@@ -265,7 +259,6 @@ bool tug_engine_serves(void) {
 
 void tug_engine_say_gone(struct tug_engine *engine) {
     tug_lease_end(&engine->news);
-    tug_lease_end(&engine->host);
     tug_engine_ring_offload(engine);
 }
 

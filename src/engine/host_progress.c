@@ -72,8 +72,7 @@ static bool poll_on(struct tug_engine *engine, struct tug_host_progress *progres
         if (!tug_host_only_services() && times_slept() != slept)
             return false;
         had_effect = true;
-        if (calls_so_far(engine) != progress->calls ||
-            tug_lease_is(&engine->host, TUG_LEASE_FRESH) || tug_clock_ns() - start >= TUG_QUICK_NS)
+        if (calls_so_far(engine) != progress->calls || tug_clock_ns() - start >= TUG_QUICK_NS)
             break;
     }
     return had_effect;
@@ -84,8 +83,7 @@ static bool is_called(const struct tug_engine *engine, struct tug_host_progress 
     const uint64_t calls = calls_so_far(engine), before = progress->calls;
     progress->calls = calls;
     return calls != before ||
-           (uint32_t)atomic_load_explicit(&engine->in_host, memory_order_relaxed) != 0 ||
-           tug_lease_runs(&engine->host, tug_clock_ns());
+           (uint32_t)atomic_load_explicit(&engine->in_host, memory_order_relaxed) != 0;
 }
 
 /* After an effect more is likely to follow for a while. */
@@ -169,7 +167,7 @@ void tug_engine_host_end(void) {
 }
 
 void tug_engine_host_called(void) {
-    tug_lease_set(&tug_engine.host, TUG_LEASE_FRESH);
+    atomic_fetch_add_explicit(&tug_engine.in_host, ONE_CALL, memory_order_relaxed);
 }
 
 /* ---- visits of the offload thread ---- */

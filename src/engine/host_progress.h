@@ -30,8 +30,7 @@ void tug_engine_keep_quiet(void);
 void tug_engine_host_begin(void);
 void tug_engine_host_end(void);
 
-/* Before a short call of the host, by a program with one thread in MPI. Not by two threads at once.
- */
+/* Before a short call of the host. Any thread. */
 void tug_engine_host_called(void);
 
 /* Around every call that progresses the host and that the offload thread may make. False: the

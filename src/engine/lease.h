@@ -1,11 +1,11 @@
-/* A lease: until when callers do something themselves that the offload thread would do otherwise.
+/* A lease: until when callers poll for news of peers themselves, which the offload thread would do
+ * otherwise.
  *
- * There are two: callers poll for news of peers, and callers progress the host. A caller sets the
- * lease by one store. *Held*: a thread that waits drives, asleep or not, until it says otherwise.
- * *Fresh*: a caller has polled once. A store of fresh has no time in it, for a caller on its way
- * reads no clock: the offload thread turns fresh into the time of its next beat before it sleeps.
- * So if no caller polls from one beat to the next, the lease has run out, and the offload thread
- * takes over.
+ * A caller sets the lease by one store. *Held*: a thread that waits drives, asleep or not, until it
+ * says otherwise. *Fresh*: a caller has polled once. A store of fresh has no time in it, for a
+ * caller on its way reads no clock: the offload thread turns fresh into the time of its next beat
+ * before it sleeps. So if no caller polls from one beat to the next, the lease has run out, and the
+ * offload thread takes over.
  *
  * Peers do not read leases, for the thread behind one may sleep, compute, or have been stopped. For
  * peers a waiting thread writes the time until which it polls into the process's page

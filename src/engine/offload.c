@@ -107,7 +107,7 @@ static void observe(struct tug_engine *engine, struct beat *beat) {
     const uint32_t nservices = atomic_load(&engine->nservices);
     seen->served = left_to_callers(engine);
     seen->stays = seen->served && atomic_load_explicit(&engine->stays, memory_order_relaxed);
-    seen->called = beat->host.called > 0 || tug_lease_runs(&engine->host, tug_clock_ns());
+    seen->called = beat->host.called > 0;
     seen->offered = offered(engine);
     seen->held = tug_baton_is_held(&engine->ring);
     seen->out = outstanding > 0 || tug_notes_waiting();
@@ -223,7 +223,6 @@ static bool stay_awake(struct tug_engine *engine, struct beat *beat) {
         if (now - beat_ns > TUG_TICK_NS) {
             observe(engine, beat);
             do_each_beat(engine, beat);
-            tug_lease_turn(&engine->host, TUG_LEASE_FRESH, now + TUG_TICK_NS);
             beat_ns = now;
         }
         const uint64_t yield_ns = tug_clock_ns();
@@ -254,7 +253,6 @@ static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
     const uint64_t until = tug_clock_ns() + (uint64_t)(limit_ns < most_ns ? limit_ns : most_ns);
     tug_notes_want_not(TUG_NOTES_OFFLOAD);
     tug_lease_turn(&engine->news, TUG_LEASE_FRESH, until);
-    tug_lease_turn(&engine->host, TUG_LEASE_FRESH, until);
     return limit_ns;
 }
 

@@ -187,7 +187,7 @@ struct tug_sleep_plan {
 struct tug_observed {
     bool served;     /* callers look for news: that lease runs */
     bool stays;      /* a caller that looks for news says when it goes */
-    bool called;     /* callers progress the host: that lease runs */
+    bool called;     /* the program has called the host since the last beat, or is inside */
     unsigned steady; /* beats in a row that were served */
     bool offered;    /* the baton was put down while commands were left */
     bool held;       /* a thread has the baton */

@@ -56,9 +56,7 @@ struct tug_engine {
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
 
     /* what every thread reads when it puts the baton down, in one line */
-    struct tug_lease host __attribute__((aligned(TUG_CACHE_LINE))); /* callers have the baton now
-                                                                       and then, or call the host */
-    bool muted;                 /* tug_services_mute(); holder only */
+    bool muted __attribute__((aligned(TUG_CACHE_LINE))); /* tug_services_mute(); holder only */
     _Atomic bool asked;         /* the offload thread sleeps until the baton is put down */
     struct tug_waiters waiters; /* its first word */
 
