@@ -1,8 +1,25 @@
-/* The completer: advances the jobs that are out, in the order of their launch, and tells their
- * owners; how the holder of the baton sleeps when none of them can move. Holder only, all of it. */
-#include <sched.h>
-
+/* The driver's steps: it takes commands out of the ring and runs them, in order (the executor);
+ * advances the jobs that are out, in the order of their launch, and tells their owners (the
+ * completer); and sleeps if none of them can move. Holder only, all of it. */
 #include "engine/private.h"
+
+/* A thread that has entered a command may have written notes before, which go ahead of it. */
+unsigned tug_executor_run(struct tug_engine *engine, unsigned limit) {
+    struct tug_ring *ring = &engine->ring;
+    struct tug_command *cell;
+    unsigned executed = 0;
+    while (executed < limit && (cell = tug_ring_next(ring)) != NULL && tug_notes_execute()) {
+        cell->execute(cell);
+        tug_ring_consume(ring, cell);
+        executed++;
+    }
+    if (tug_stats_on && executed > 0)
+        tug_stat_max(TUG_STAT_RING_HIGH_WATER,
+                     executed + tug_ring_tail(ring) -
+                         atomic_load_explicit(&ring->head, memory_order_relaxed));
+    tug_engine_stir(engine, executed > 0);
+    return executed;
+}
 
 static _Thread_local bool in_job;
 
@@ -142,14 +159,8 @@ bool tug_driver_sleep(struct tug_engine *engine, bool (*done)(void *), void *arg
         engine->untold = !tug_waiters_look(&engine->waiters, TUG_LOOK_ALL);
     if (done(argument))
         return false;
-    if (!tug_baton_sleep(&engine->ring)) {
-        /* a producer that is long in mid-fill wants this core; to yield at once would give it to a
-         * thread that computes */
-        if (++engine->sleepless % TUG_SLEEPLESS == 0)
-            sched_yield();
-        return false;
-    }
-    engine->sleepless = 0;
+    if (!tug_baton_sleep(&engine->ring))
+        return true; /* a producer is in mid-fill: this thread pauses and yields once more */
     tug_stat_add(TUG_STAT_PARKS, 1);
     tug_engine_looks_until(engine, 0);
     const uint64_t begin_ns = tug_trace_sleep_begin();

@@ -339,20 +339,12 @@ static void *offload_main(void *argument) {
     tug_trace_name_thread("offload thread");
     ask_for_prompt_wakes();
     bound_apart = is_bound_apart();
-    (void)sem_post(&engine->begun);
     tug_membarrier_register(); /* here, where nobody waits for it */
     while (!atomic_load(&engine->stopping)) {
         do_each_beat(engine, &beat);
         sleep_a_beat(engine, &beat);
     }
     return NULL;
-}
-
-/* Where the cores are busy a new thread is first run when another sleeps, and its beginning takes
- * tens of microseconds: better here than in the program's first page fault. */
-static void await_beginning(struct tug_engine *engine) {
-    while (sem_wait(&engine->begun) != 0)
-        ; /* a signal */
 }
 
 /* Where the kernel refuses the CPUs (one is gone, or a filter refuses the call) the thread runs
@@ -379,7 +371,6 @@ int tug_offload_start(struct tug_engine *engine) {
         pthread_attr_setaffinity_np(&attr, sizeof(cpus_at_load), cpus_at_load.sets);
     tug_signals_of_program(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    (void)sem_init(&engine->begun, 0, 0);
     int error = create_thread(engine, &attr);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
@@ -390,7 +381,6 @@ int tug_offload_start(struct tug_engine *engine) {
                 strerror(error));
         return TUG_ERR_SYSTEM;
     }
-    await_beginning(engine);
     engine->has_thread = true;
     return 0;
 }

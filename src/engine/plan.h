@@ -94,9 +94,6 @@
  * before it parks: with 1, epochs of 4 threads on a node take up to 4.7 times as long. */
 #define TUG_TURNS 3
 
-/* A driver that commands have kept from its sleep so often yields. Not told from its neighbours. */
-#define TUG_SLEEPLESS 32
-
 /* -- the host -- */
 
 /* A poll of the host that finds nothing takes so much longer when the caches have gone cold. A poll

@@ -2,9 +2,8 @@
  *
  *   engine.c         start, stop, and the callers' side: enter, call, drain, launch, wait
  *   life.c           MPI brings the engine up and down
- *   executor.c       drains the ring in batches
  *   gather.c         small operations that threads write down, and their waking
- *   completer.c      advances the jobs that are outstanding
+ *   completer.c      the driver: runs commands, advances jobs, sleeps
  *   waiters.c          what threads wait for while another drives, and how each is woken
  *   services.c       polls services in every round
  *   offload.c        the thread that drives when no other does
@@ -18,7 +17,6 @@
 #define TUG_ENGINE_PRIVATE_H
 
 #include <pthread.h>
-#include <semaphore.h>
 
 #include "base/stats.h"
 #include "base/trace.h"
@@ -49,10 +47,9 @@ struct tug_engine {
     unsigned nwith_jobs;          /* of these, looked after with jobs; holder only */
     bool untold;                  /* waiters may sleep whose condition is true; holder only */
     unsigned rounds;              /* rounds since a look whether `untold` holds; holder only */
-    unsigned dear;      /* waits to come in which the holder does not yield; holder only */
-    unsigned sleepless; /* times in a row that commands kept the holder awake; holder only */
-    unsigned told;      /* times that the offload thread was left asleep; holder only */
-    _Atomic uint32_t nservices;   /* that are looked after now */
+    unsigned dear;              /* waits to come in which the holder does not yield; holder only */
+    unsigned told;              /* times that the offload thread was left asleep; holder only */
+    _Atomic uint32_t nservices; /* that are looked after now */
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
 
     /* what every thread reads when it puts the baton down, in one line */
@@ -77,7 +74,6 @@ struct tug_engine {
 
     struct tug_sleeper offload __attribute__((aligned(TUG_CACHE_LINE))); /* the thread's */
     _Atomic bool stopping;
-    sem_t begun; /* the offload thread runs */
     bool has_thread;
     unsigned cores;         /* cores that this process may use */
     _Atomic bool may_drive; /* requesters take the baton: not with TUGBOAT_PROGRESS=thread, unless
@@ -184,7 +180,7 @@ bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
 bool tug_driver_round(struct tug_engine *engine);
 
 /* Sleeps until a job's bell rings, a command is queued, or limit_ns (< 0: none) is over. Looks at
- * everything once more before. True if that look moved something. */
+ * everything once more before. True if that look moved something, or a command is on its way. */
 bool tug_driver_sleep(struct tug_engine *engine, bool (*done)(void *), void *argument,
                       int64_t limit_ns);
 
