@@ -103,16 +103,12 @@ static bool left_to_callers(const struct tug_engine *engine) {
 
 static void observe(struct tug_engine *engine, struct beat *beat) {
     struct tug_observed *seen = &beat->seen;
-    const uint32_t outstanding = atomic_load(&engine->outstanding);
-    const uint32_t nservices = atomic_load(&engine->nservices);
     seen->served = left_to_callers(engine);
-    seen->stays = seen->served && atomic_load_explicit(&engine->stays, memory_order_relaxed);
     seen->called = beat->host.called > 0;
     seen->offered = offered(engine);
     seen->held = tug_baton_is_held(&engine->ring);
-    seen->out = outstanding > 0 || tug_notes_waiting();
-    seen->jobs = outstanding > nservices;
-    seen->services = nservices > 0;
+    seen->out = atomic_load(&engine->outstanding) > 0 || tug_notes_waiting();
+    seen->services = tug_engine_serves();
     seen->suspended = tug_engine_has_suspended();
 }
 

@@ -1,19 +1,16 @@
 #include "engine/plan.h"
 
 /* Time to the next beat. Beats are rarer while callers drive, because a beat disturbs them; rarer
- * still if there are no peers to answer, or while a caller waits that will say when it leaves.
- * After a job has started, beats stay short until a caller has come back for a few beats in a row:
- * it may have gone to compute. */
+ * still if there are no peers to answer. A caller that has started something and has not come back
+ * for two beats in a row may have gone to compute. */
 static int64_t pace(const struct tug_observed *seen) {
     const unsigned most = seen->services ? TUG_DOUBLINGS - 1 : TUG_DOUBLINGS;
     const unsigned slower = seen->steady < most ? seen->steady : most;
-    const bool may_be_deserted = !seen->held && seen->steady <= (seen->jobs ? TUG_JOB_BEATS : 1);
+    const bool may_be_deserted = !seen->held && seen->steady <= 1;
     if (seen->out && seen->watched)
         return tug_sleep_slower(seen->still);
     if (seen->out && may_be_deserted)
         return TUG_GLANCE_NS;
-    if (seen->stays && seen->steady >= TUG_STEADY_BEATS && !seen->out)
-        return tug_sleep_slower(TUG_DOUBLINGS);
     return seen->out || seen->held || !seen->services ? tug_sleep_slower(slower) : TUG_TICK_NS;
 }
 

@@ -35,15 +35,6 @@
  * core lost 5 %. */
 #define TUG_QUIET_BEATS 3
 
-/* After so many beats in a row with callers that look, jobs no longer make for short beats:
- * persistent alltoalls of 1 MiB, 2 ranks, take 107 us so and without the thread, 131 with short
- * beats. */
-#define TUG_JOB_BEATS 3
-
-/* After so many beats with a caller that looks and says when it leaves, the beat is the slowest;
- * the program is expected to go on calling the host after so many in which it has. Not tuned. */
-#define TUG_STEADY_BEATS 32
-
 /* Rare messages that end no sleep are looked for so often, such as the host's messages by which
  * verbs connects, when all peers are connected. Not tuned: a fault that they mend has taken
  * seconds. */
@@ -108,9 +99,8 @@
  * lost an update in 20 of 500 runs without this, in none of 2 800 with it. */
 #define TUG_SETTLE_NS 1000000
 
-/* Polls of the host one after the other, each with an effect, go on for so long at most, and for so
- * long after them polls come every TUG_GLANCE_NS. Without the second the native lane's target
- * answers in 550 us in place of 300 (truly_passive). */
+/* Polls of the host one after the other, each with an effect, go on for so long at most. Not tuned.
+ */
 #define TUG_QUICK_NS 1000000
 
 /* The call of a thread that has been inside the host for so long may depend on an answer of this
@@ -183,13 +173,11 @@ struct tug_sleep_plan {
 /* What the offload thread has seen in this beat. */
 struct tug_observed {
     bool served;     /* callers look for news: that lease runs */
-    bool stays;      /* a caller that looks for news says when it goes */
     bool called;     /* the program has called the host since the last beat, or is inside */
     unsigned steady; /* beats in a row that were served */
     bool offered;    /* the baton was put down while commands were left */
     bool held;       /* a thread has the baton */
     bool out;        /* jobs, operations or notes are outstanding */
-    bool jobs;       /* more is outstanding than there are services: some of it is jobs */
     bool services;   /* there are peers to answer */
     bool watched;    /* news of all that is out, and of peers, end a sleep without a limit */
     int64_t host_ns; /* to the next poll of the host; < 0: none is due */

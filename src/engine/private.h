@@ -60,7 +60,6 @@ struct tug_engine {
     /* threads in tug_engine_wait(), asleep or not */
     _Atomic uint32_t waiting __attribute__((aligned(TUG_CACHE_LINE)));
     struct tug_lease news;                 /* callers advance the jobs and poll the services */
-    _Atomic bool stays;                    /* a caller that polls says when it leaves */
     _Atomic uint32_t looks;                /* looks of callers that poll */
     _Atomic uint64_t *_Atomic looks_until; /* lease for peers: tug_engine_show_looking() */
     uint64_t said_ns;                      /* when that was said; holder only */
@@ -91,12 +90,6 @@ extern _Thread_local bool tug_is_offload; /* this is the offload thread */
 static inline void tug_engine_looks_until(const struct tug_engine *engine, uint64_t until) {
     atomic_store_explicit(atomic_load_explicit(&engine->looks_until, memory_order_relaxed), until,
                           memory_order_relaxed);
-}
-
-/* relaxed, as leases are; of several such threads the first that goes ends it for a moment */
-static inline void tug_engine_stays(struct tug_engine *engine, bool stays) {
-    if (atomic_load_explicit(&engine->stays, memory_order_relaxed) != stays)
-        atomic_store_explicit(&engine->stays, stays, memory_order_relaxed);
 }
 
 /* Starts the engine as the settings say (and the offload thread unless TUGBOAT_PROGRESS=caller).
@@ -266,12 +259,11 @@ void tug_offload_round(struct tug_engine *engine, bool *moved);
 
 /* What the offload thread knows of it. */
 struct tug_host_progress {
-    uint64_t calls;       /* calls of the host by the program that waited, up to the last beat */
-    uint64_t empty_ns;    /* time of a poll that finds nothing */
-    int64_t pace_ns;      /* time to the next beat */
-    uint64_t quick_until; /* CLOCK_MONOTONIC, ns */
-    unsigned called;      /* beats in a row in which the program was in the host or called it */
-    bool served;          /* a poll has moved something of a service; its reader resets it */
+    uint64_t calls;    /* calls of the host by the program that waited, up to the last beat */
+    uint64_t empty_ns; /* time of a poll that finds nothing */
+    int64_t pace_ns;   /* time to the next beat */
+    unsigned called;   /* beats in a row in which the program was in the host or called it */
+    bool served;       /* a poll has moved something of a service; its reader resets it */
 };
 #define TUG_HOST_PROGRESS_INITIAL                                                                  \
     { .empty_ns = 2 * TUG_COLD_NS, .pace_ns = TUG_TICK_NS }

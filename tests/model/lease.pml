@@ -7,15 +7,11 @@
  * fresh. LEAVES: at last it ends the lease and rings the offload thread. The offload thread observes the
  * lease: while it runs it dates what is fresh and sleeps for a time, after which a lease that was dated has
  * ended; otherwise it takes the baton, arms, looks once, and sleeps without a limit. A timer goes off only
- * where something is left to do, so that a sleep for ever is an end of the search. STAYS (with LEAVES): the
- * caller says ahead that it will tell; then the sleep is longer (plan.c), here without any timer, so that only
- * what the caller tells ends it.
+ * where something is left to do, so that a sleep for ever is an end of the search.
  *
  * Properties: nobody ends with a message unread, and the offload thread leaves no message to a caller who
  * has gone for more than two beats. Broken variants, to be found wrong: DEEP (it sleeps without a limit on
  * a lease that runs), UNDATED (what is fresh runs for ever), KEPT (a wait that is over holds the lease on),
- * with STAYS: TELL_FIRST (it rings, and then ends the lease), LOOK_FIRST (the offload thread observes the
- * lease, and then prepares),
  * ARM_FIRST with STALE (it arms before it prepares, and what its look consumes does not count).
  */
 #ifndef WAITS
@@ -42,7 +38,6 @@ bit armed;            /* the next news ring the bell, which both sleep on */
 bit s, rung[2], asleep[2];
 bit own;              /* it sleeps on a bell of its own, which no news ring */
 bit poked;            /* the caller that leaves has rung that bell */
-bit stays;            /* the caller says when it goes */
 bit gone;             /* the caller computes */
 byte relied;          /* beats in which news were left to a caller who had gone */
 
@@ -138,9 +133,6 @@ active proctype caller()
 {
     byte n;
     bit moved;
-#ifdef STAYS
-    stays = 1;
-#endif
     do
     :: n < WAITS ->
         atomic { !baton -> baton = 1 };
@@ -169,14 +161,8 @@ active proctype caller()
 #endif
     gone = 1;
 #ifdef LEAVES
-#ifdef TELL_FIRST
-    poke();
-#endif
-    stays = 0;
     lease = ENDED;
-#ifndef TELL_FIRST
     poke()
-#endif
 #endif
 }
 
@@ -197,7 +183,7 @@ end_timed:
     :: !asleep[OFFLOAD]
 #ifndef DEEP
     :: atomic {
-            asleep[OFFLOAD] && DUE && !patient ->
+            asleep[OFFLOAD] && DUE ->
             asleep[OFFLOAD] = 0;
             lease = (lease == DATED -> ENDED : lease);
             relied = (gone -> relied + 1 : 0);
@@ -209,18 +195,12 @@ end_timed:
 
 active proctype offload()
 {
-    bit moved, patient;
+    bit moved;
     do
-    :: atomic { own = 0; patient = 0 };
-#ifndef LOOK_FIRST
+    :: own = 0;
         poked = 0; /* prepares */
-#endif
         if
         :: RUNS ->
-            patient = stays;
-#ifdef LOOK_FIRST
-            poked = 0;
-#endif
 #ifndef UNDATED
             atomic {
                 if
@@ -231,9 +211,6 @@ active proctype offload()
 #endif
             sleep_for_a_time()
         :: !RUNS ->
-#ifdef LOOK_FIRST
-            poked = 0;
-#endif
             if
             :: atomic { !baton -> baton = 1 };
                 watch(OFFLOAD);
