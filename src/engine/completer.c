@@ -113,27 +113,11 @@ bool tug_driver_round(struct tug_engine *engine) {
     return moved;
 }
 
-/* The one bell that every job and service rings, or NULL if some jobs have none or they differ;
- * those of jobs are shared with other processes. */
-static struct tug_bell *common_bell(const struct tug_engine *engine, bool *shared) {
-    struct tug_bell *bell = tug_services_bell(engine, shared);
-    if (engine->services != NULL && bell == NULL)
-        return NULL;
-    *shared |= engine->nactive > 0;
-    for (const struct tug_job *job = engine->first; job != NULL; job = job->next) {
-        struct tug_bell *its = job->bell;
-        if (its == NULL || (bell != NULL && its != bell))
-            return NULL;
-        bell = its;
-    }
-    return bell;
-}
-
 bool tug_sleeper_watch(struct tug_engine *engine, struct tug_sleeper *sleeper,
                        struct tug_prepared *prepared) {
     const struct tug_prepared own = *prepared;
     bool shared;
-    struct tug_bell *bell = common_bell(engine, &shared);
+    struct tug_bell *bell = tug_engine_bell(engine, &shared);
     if (bell == NULL)
         return false;
     if (bell != &tug_engine_own_bell)

@@ -24,14 +24,14 @@ static void close_lookouts(struct tug_engine *engine) {
     tug_lookout_close(&engine->offload.lookout);
 }
 
-int tug_engine_start(const struct tug_engine_config *config) {
+int tug_engine_start(void (*poll_host)(void)) {
     struct tug_engine *engine = &tug_engine;
     if (running)
         return 0;
     int error = tug_ring_init(&engine->ring, tug_settings.ring_size);
     if (error)
         return error;
-    engine->config = *config;
+    engine->poll_host = poll_host;
     engine->first = NULL;
     engine->last = &engine->first;
     engine->nactive = 0;
@@ -349,21 +349,12 @@ static uint64_t say_looking(struct tug_engine *engine) {
     return now;
 }
 
-/* The clock is read after so many looks as pass within the time that peers believe this thread: a
- * look at sockets takes a hundred times as long as one at memory. */
+/* A look at sockets takes longer than to read the clock. */
 uint64_t tug_engine_keep_looking(struct tug_engine *engine) {
-    static _Thread_local unsigned looks, most = TUG_LOOKS_TO_CLOCK;
-    static _Thread_local uint64_t said_ns;
-    if (++looks < most)
-        return 0;
-    const uint64_t now = say_looking(engine), since_ns = now - said_ns;
-    said_ns = now;
-    looks = 0;
-    if (since_ns > TUG_BELIEVED_NS && most > 1)
-        most /= 2;
-    else if (since_ns < TUG_BELIEVED_NS / 4 && most < TUG_LOOKS_TO_CLOCK)
-        most *= 2;
-    return now;
+    static _Thread_local unsigned looks;
+    const bool is_due =
+        ++looks % TUG_LOOKS_TO_CLOCK == 0 || tug_lookout_useful(&engine->driver.lookout);
+    return is_due ? say_looking(engine) : 0;
 }
 
 /* From here on this thread, the holder, polls until its wait is over, and says so to the offload
@@ -513,15 +504,6 @@ bool tug_engine_drive_while(bool (*wants)(void *), void *argument) {
     return true;
 }
 
-static void look_by(struct tug_engine *engine) {
-    if (!tug_engine_enter_idle())
-        return;
-    tug_engine_tell(engine);
-    (void)say_looking(engine);
-    tug_engine_look(true);
-    tug_engine_leave();
-}
-
 void tug_engine_come_again(bool (*news)(const void *), const void *argument) {
     struct tug_engine *engine = &tug_engine;
     if (!engine->may_drive)
@@ -534,7 +516,7 @@ void tug_engine_come_again(bool (*news)(const void *), const void *argument) {
         return;
     tug_engine_looks_until(engine, now + TUG_BACK_NS);
     if (news(argument))
-        look_by(engine);
+        tug_engine_poll();
 }
 
 void tug_engine_suspend(struct tug_waiter *wait) {

@@ -114,8 +114,7 @@ bool tug_engine_has_work(void);
 void tug_engine_poll(void);
 
 /* For a thread that calls the library often without waiting. It promises peers to be back in
- * TUG_BACK_NS; when it renews that promise it also polls, if news(argument) is true and the baton
- * is free. Packets that are not full wait for more. */
+ * TUG_BACK_NS; when it renews that promise it also polls, if news(argument) is true. */
 void tug_engine_come_again(bool (*news)(const void *), const void *argument);
 
 /* One poll if there is no offload thread: for a call whose condition is true at once. */

@@ -30,7 +30,7 @@ static bool look(struct tug_engine *engine) {
     if (atomic_load(&engine->nservices) > 0 && tug_baton_take(&engine->ring))
         tug_offload_round(engine, &moved);
     else
-        engine->config.host_poll();
+        engine->poll_host();
     return moved;
 }
 

@@ -32,11 +32,6 @@ static int poll_cancel(void *state, int complete) {
     return MPI_SUCCESS;
 }
 
-static bool begin_polls(void) {
-    return tug_host.Grequest_start(poll_query, poll_free, poll_cancel, NULL, &poll_handle) ==
-           MPI_SUCCESS;
-}
-
 static void end_polls(void) {
     tug_host.Grequest_complete(poll_handle);
     tug_host.Wait(&poll_handle, MPI_STATUS_IGNORE);
@@ -57,29 +52,17 @@ void tug_engine_keep_functions(void) {
         tug_engine_reserve_host();
 }
 
-static void stop_at_exit(void) {
-    tug_engine_abandon();
-}
-
 static void child_of_fork(void) {
     tug_engine_forked();
     tug_level.active = false;
 }
 
-static void hook_once(void) {
-    static bool hooked;
-    if (hooked)
-        return;
-    hooked = true;
-    atexit(stop_at_exit);
-    pthread_atfork(NULL, NULL, child_of_fork);
-}
-
 static bool start(void) {
-    const struct tug_engine_config config = {.host_poll = tug_engine_poll_host};
-    if (!begin_polls())
+    static bool hooked;
+    if (tug_host.Grequest_start(poll_query, poll_free, poll_cancel, NULL, &poll_handle) !=
+        MPI_SUCCESS)
         return false;
-    int error = tug_engine_start(&config);
+    int error = tug_engine_start(tug_engine_poll_host);
     if (error) {
         tug_warn_once("the engine does not start (%s): all calls pass through; look at the limits "
                       "on threads and memory (ulimit -u, -v, or the container's)",
@@ -87,7 +70,11 @@ static bool start(void) {
         end_polls();
         return false;
     }
-    hook_once();
+    if (!hooked) {
+        atexit(tug_engine_abandon);
+        pthread_atfork(NULL, NULL, child_of_fork);
+    }
+    hooked = true;
     return true;
 }
 

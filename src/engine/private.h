@@ -30,10 +30,6 @@
 #include "engine/service.h"
 #include "engine/waiters.h"
 
-struct tug_engine_config {
-    void (*host_poll)(void); /* progresses the host MPI a little; any thread */
-};
-
 struct tug_engine {
     struct tug_ring ring;
 
@@ -79,7 +75,7 @@ struct tug_engine {
                                only they may be in the host (tug_host_reserved) */
     pthread_t thread;
 
-    struct tug_engine_config config;
+    void (*poll_host)(void); /* progresses the host MPI a little; any thread */
 };
 
 extern struct tug_engine tug_engine;
@@ -94,7 +90,7 @@ static inline void tug_engine_looks_until(const struct tug_engine *engine, uint6
 
 /* Starts the engine as the settings say (and the offload thread unless TUGBOAT_PROGRESS=caller).
  * 0, TUG_ERR_NO_MEMORY or TUG_ERR_SYSTEM. Not thread safe against stop; idempotent. */
-int tug_engine_start(const struct tug_engine_config *config);
+int tug_engine_start(void (*poll_host)(void));
 
 /* Executes what is queued, stops the offload thread, frees everything. Jobs still out are dropped
  * without completed(). No other thread may be in a call. */
@@ -159,8 +155,9 @@ static inline void tug_engine_unmute(struct tug_engine *engine) {
 /* Arms every service. True if all of them ring that sleeper. */
 bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleeper);
 
-/* The one bell of all services that have one, or NULL; *shared: by other processes. */
-struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared);
+/* The one bell that every job and service rings, or NULL if some jobs have none or they differ.
+ * *shared: by other processes, as those of jobs are. */
+struct tug_bell *tug_engine_bell(const struct tug_engine *engine, bool *shared);
 
 /* Makes the news of all services and jobs wake the sleeper, which has prepared its own bell: there,
  * or at the bell that they all have. Prepares before it arms: an armed service may ring at once,

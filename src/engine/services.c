@@ -105,9 +105,9 @@ bool tug_services_arm(struct tug_engine *engine, const struct tug_sleeper *sleep
     return all;
 }
 
-struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared) {
+struct tug_bell *tug_engine_bell(const struct tug_engine *engine, bool *shared) {
     struct tug_bell *bell = NULL;
-    *shared = false;
+    *shared = engine->nactive > 0;
     for (const struct tug_service *service = engine->services; service;
          service = service->state.next) {
         if (service->bell == NULL || is_dormant(engine, service))
@@ -115,7 +115,14 @@ struct tug_bell *tug_services_bell(const struct tug_engine *engine, bool *shared
         if (bell != NULL && service->bell != bell)
             return NULL;
         bell = service->bell;
-        *shared = service->bell_shared;
+        *shared |= service->bell_shared;
+    }
+    if (engine->services != NULL && bell == NULL)
+        return NULL;
+    for (const struct tug_job *job = engine->first; job != NULL; job = job->next) {
+        if (job->bell == NULL || (bell != NULL && job->bell != bell))
+            return NULL;
+        bell = job->bell;
     }
     return bell;
 }

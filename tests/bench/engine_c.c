@@ -112,10 +112,9 @@ double bench_tags_take_give(uint64_t n) {
 static void no_host(void) {}
 
 static void start(enum tug_progress progress) {
-    const struct tug_engine_config config = {no_host};
     tug_settings.progress = progress;
     tug_settings.ring_size = RING_SIZE;
-    MUST(tug_engine_start(&config) == 0);
+    MUST(tug_engine_start(no_host) == 0);
     executed_sum = executed_count = 0;
 }
 

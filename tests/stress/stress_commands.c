@@ -150,9 +150,8 @@ static void *produce(void *argument) {
 static void no_host(void) {}
 
 static void round_of(unsigned nproducers, uint64_t ring_size, double seconds) {
-    const struct tug_engine_config config = {no_host};
     tug_settings.ring_size = ring_size;
-    STRESS_CHECK(tug_engine_start(&config) == 0, "the engine does not start");
+    STRESS_CHECK(tug_engine_start(no_host) == 0, "the engine does not start");
     memset(executed, 0, sizeof(executed));
     deadline_ns = tug_clock_ns() + (uint64_t)(seconds * 1e9);
     for (unsigned i = 0; i < nproducers; i++) {

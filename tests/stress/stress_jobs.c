@@ -182,9 +182,8 @@ static void no_host(void) {
 }
 
 static void round_of(unsigned nthreads, bool bell, double seconds) {
-    const struct tug_engine_config config = {no_host};
     tug_settings.ring_size = 16;
-    STRESS_CHECK(tug_engine_start(&config) == 0, "the engine does not start");
+    STRESS_CHECK(tug_engine_start(no_host) == 0, "the engine does not start");
     commands_executed = 0;
     deadline_ns = tug_clock_ns() + (uint64_t)(seconds * 1e9);
     if (nthreads % 2 == 0)

@@ -245,12 +245,11 @@ static void host_poll(void) {}
 
 static void round_of(unsigned threads, uint32_t operations, uint64_t ring, double seconds) {
     static struct thread all[MAX_THREADS];
-    const struct tug_engine_config config = {.host_poll = host_poll};
     pthread_t server;
     uint64_t sum = 0, refusals = 0, due = 0, counted = 0;
     memset(inboxes, 0, 2 * sizeof(*inboxes));
     tug_settings.ring_size = ring;
-    STRESS_CHECK(tug_engine_start(&config) == 0, "the engine does not start");
+    STRESS_CHECK(tug_engine_start(host_poll) == 0, "the engine does not start");
     ours = make_side(0, operations);
     peers = make_side(1, operations);
     tug_mem_key(peers->registration, &key);

@@ -384,13 +384,12 @@ static void a_fork_child_counts_as_stopped(void **state) {
     assert_true(child >= 0);
     if (child == 0) {
         int calls = 0;
-        const struct tug_engine_config config = {count_host_poll};
         tug_engine_forked();
         if (tug_engine_running())
             _exit(1);
         tug_engine_stop(); /* must not wait for the thread that is not there */
         tug_settings.progress = TUG_PROGRESS_CALLER;
-        if (tug_engine_start(&config) != 0 || !tug_engine_running())
+        if (tug_engine_start(count_host_poll) != 0 || !tug_engine_running())
             _exit(2);
         tug_engine_call(count_one, &calls);
         tug_engine_stop();

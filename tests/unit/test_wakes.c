@@ -349,7 +349,8 @@ static bool looks_from_inside(bool told) {
 
 static void expect_looks_from_inside(void) {
     bool looked = false, told = false;
-    CHECK_SOON((looked |= looks_from_inside(false)) && (told |= looks_from_inside(true)));
+    CHECK_SOON(looked || (looked = looks_from_inside(false)));
+    CHECK_SOON(told || (told = looks_from_inside(true)));
 }
 
 static void expect_no_looks_from_inside(void) {
