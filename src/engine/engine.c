@@ -171,6 +171,7 @@ bool tug_engine_is_told(struct tug_engine *engine) {
 }
 
 void tug_engine_after_look(struct tug_engine *engine, bool told) {
+    atomic_store_explicit(&engine->passed, true, memory_order_relaxed);
     tug_engine_left(engine);
     /* seq_cst, after outstanding was stored: pairs with the offload thread's look before deep sleep
      */

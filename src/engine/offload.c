@@ -104,7 +104,8 @@ static bool left_to_callers(const struct tug_engine *engine) {
 static void observe(struct tug_engine *engine, struct beat *beat) {
     struct tug_observed *seen = &beat->seen;
     seen->served = left_to_callers(engine);
-    seen->called = beat->host.called > 0;
+    seen->called = atomic_exchange_explicit(&engine->passed, false, memory_order_relaxed) ||
+                   beat->host.called > 0;
     seen->offered = offered(engine);
     seen->held = tug_baton_is_held(&engine->ring);
     seen->out = atomic_load(&engine->outstanding) > 0 || tug_notes_waiting();

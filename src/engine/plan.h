@@ -173,7 +173,7 @@ struct tug_sleep_plan {
 /* What the offload thread has seen in this beat. */
 struct tug_observed {
     bool served;     /* callers look for news: that lease runs */
-    bool called;     /* the program has called the host since the last beat, or is inside */
+    bool called;     /* callers have had the baton since the last beat, or called the host */
     unsigned steady; /* beats in a row that were served */
     bool offered;    /* the baton was put down while commands were left */
     bool held;       /* a thread has the baton */

@@ -49,7 +49,9 @@ struct tug_engine {
     _Atomic uint32_t outstanding; /* nactive + nbusy, for the others */
 
     /* what every thread reads when it puts the baton down, in one line */
-    bool muted __attribute__((aligned(TUG_CACHE_LINE))); /* tug_services_mute(); holder only */
+    _Atomic bool passed __attribute__((aligned(TUG_CACHE_LINE))); /* a caller has put the baton down
+                                                                     since the last beat */
+    bool muted;                 /* tug_services_mute(); holder only */
     _Atomic bool asked;         /* the offload thread sleeps until the baton is put down */
     struct tug_waiters waiters; /* its first word */
 
