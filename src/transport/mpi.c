@@ -405,16 +405,6 @@ static void mpi_close(void *state) {
     free(mpi);
 }
 
-/* The pool counts what is under way; receives always are. */
-static bool take_receives(struct mpi_wire *mpi) {
-    for (uint32_t i = 0; i < RECEIVES; i++) {
-        mpi->buffers[i] = tug_pool_take(&mpi->wire.pool);
-        if (mpi->buffers[i] == NULL)
-            return false;
-    }
-    return true;
-}
-
 static void release(struct mpi_wire *mpi) {
     for (uint32_t i = 0; i < RECEIVES; i++)
         free(mpi->buffers[i]);
@@ -427,16 +417,20 @@ static struct mpi_wire *make(struct tug_fabric *fabric) {
         return NULL;
     mpi->wire = (struct tug_wire){.row = &tug_transport_mpi, .fabric = fabric};
     mpi->wire.pool.bytes = TUG_MPI_PACKET_BYTES;
-    if (take_receives(mpi))
-        return mpi;
-    release(mpi);
-    return NULL;
+    for (uint32_t i = 0; i < RECEIVES; i++) {
+        mpi->buffers[i] = tug_pool_take(&mpi->wire.pool);
+        if (mpi->buffers[i] == NULL) {
+            release(mpi);
+            return NULL;
+        }
+    }
+    return mpi;
 }
 
 static void begin(struct mpi_wire *mpi) {
     for (uint32_t i = 0; i < RECEIVES; i++)
         post_receive(mpi, i);
-    mpi->wire.pool.nout = 0;
+    mpi->wire.pool.nout = 0; /* what is under way: receives always are */
 }
 
 static void *mpi_make(struct tug_fabric *fabric) {
