@@ -10,19 +10,20 @@
 
 static pthread_mutex_t homes = PTHREAD_MUTEX_INITIALIZER;
 
-struct tug_endpoint *
-tug_endpoint_share(struct tug_endpoint **home,
-                   struct tug_endpoint *(*find)(struct tug_endpoint *first, void *d), void *d) {
+struct tug_endpoint *tug_endpoint_share(struct tug_endpoint **home, const void *of,
+                                        struct tug_endpoint *(*make)(void *d), void *d) {
     pthread_mutex_lock(&homes);
-    struct tug_endpoint *endpoint = find(*home, d);
-    if (endpoint != NULL) {
-        endpoint->users++;
-        if (endpoint->home == NULL) {
-            endpoint->home = home;
-            endpoint->next = *home;
-            *home = endpoint;
-        }
+    struct tug_endpoint *endpoint = *home;
+    while (endpoint != NULL && (endpoint->of != of || atomic_load(&endpoint->lost)))
+        endpoint = endpoint->next;
+    if (endpoint == NULL && (endpoint = make(d)) != NULL) {
+        endpoint->of = of;
+        endpoint->home = home;
+        endpoint->next = *home;
+        *home = endpoint;
     }
+    if (endpoint != NULL)
+        endpoint->users++;
     pthread_mutex_unlock(&homes);
     return endpoint;
 }

@@ -67,18 +67,19 @@ struct tug_endpoint {
     _Atomic uint32_t users;     /* wires, entered or not */
     struct tug_endpoint **home; /* the list that it is found in; NULL: it is in none */
     struct tug_endpoint *next;  /* in that list, an older one */
+    const void *of;             /* of which of several things it is the endpoint; NULL: of one */
+    _Atomic bool lost;          /* the kind's, any thread: nothing goes by it any more */
 };
 
 /* fini: before the descriptor is closed. */
 void tug_endpoint_init(struct tug_endpoint *endpoint, const struct tug_endpoint_kind *kind);
 void tug_endpoint_fini(struct tug_endpoint *endpoint);
 
-/* An endpoint of the list at *home, for the caller to make wires of it until it releases it: the
- * one that `find` returns, which is given the first of the list (NULL: it is empty). A new one is
- * put in front. NULL: find returned NULL. By the program. */
-struct tug_endpoint *
-tug_endpoint_share(struct tug_endpoint **home,
-                   struct tug_endpoint *(*find)(struct tug_endpoint *first, void *d), void *d);
+/* An endpoint of the list at *home, for the caller to make wires of it until it releases it: that
+ * of the thing `of` which is not lost, or a new one. NULL: make(d) returned NULL. By the program.
+ */
+struct tug_endpoint *tug_endpoint_share(struct tug_endpoint **home, const void *of,
+                                        struct tug_endpoint *(*make)(void *d), void *d);
 void tug_endpoint_release(struct tug_endpoint *endpoint);
 
 /* ---- wires ---- */

@@ -316,12 +316,10 @@ static const struct tug_endpoint_kind kind = {
     .leave = leave, .close_wire = close_wire, .close = close_reader};
 
 /* That of this process's inbox in the team. NULL: no memory. */
-static struct tug_endpoint *find_reader(struct tug_endpoint *first, void *d) {
+static struct tug_endpoint *make_reader(void *d) {
     const struct tug_neighbour *own = d;
-    struct reader *reader = (struct reader *)first;
-    while (reader != NULL && reader->inbox != own->inbox)
-        reader = (struct reader *)reader->base.next;
-    if (reader == NULL && (reader = calloc(1, sizeof(*reader))) != NULL) {
+    struct reader *reader = calloc(1, sizeof(*reader));
+    if (reader != NULL) {
         tug_endpoint_init(&reader->base, &kind);
         reader->inbox = own->inbox;
         reader->lone.tray = own->tray;
@@ -343,10 +341,10 @@ static size_t view_bytes(uint32_t node_size) {
 static struct view *open_view(struct tug_fabric *fabric) {
     static struct tug_endpoint *home;
     struct tug_team *team = fabric->team;
+    struct tug_neighbour *own = team->neighbours[team->node_rank];
     struct view *view = calloc(1, view_bytes(fabric->node_size));
     struct tug_words *words = tug_words_take(team);
-    struct tug_endpoint *endpoint =
-        tug_endpoint_share(&home, find_reader, team->neighbours[team->node_rank]);
+    struct tug_endpoint *endpoint = tug_endpoint_share(&home, own->inbox, make_reader, own);
     if (view == NULL || words == NULL || endpoint == NULL) {
         if (words != NULL)
             tug_words_give(team, words);

@@ -371,7 +371,7 @@ void error_device_lost(void **state) {
     for (unsigned i = 0; i < N; i++)
         post(TUG_OPERATION_READ, theirs, 0, i * 65536, 65536, &ends[i]);
     fake_flush(ORIGIN);
-    atomic_store(&ORIGIN->verbs->device_lost, true);
+    atomic_store(&ORIGIN->verbs->base.lost, true);
     assert_true(fake_finish(60));
     for (unsigned i = 0; i < N; i++)
         assert_done(&ends[i], 0);

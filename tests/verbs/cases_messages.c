@@ -552,7 +552,7 @@ void shared_moves(void **state) {
     origin->deaf = target->deaf = true;
     break_queue_pair(ORIGIN->verbs->pairs[0]->sender);
     assert_true(send_second(origin, &second)); /* which does not arrive */
-    atomic_store(&ORIGIN->verbs->device_lost, true);
+    atomic_store(&ORIGIN->verbs->base.lost, true);
     fake_post(ORIGIN, fake_operation(ORIGIN, 1, TUG_OPERATION_WRITE, theirs, 0, NULL, 0, 8, &end));
     assert_true(fake_finish(20));
     assert_done(&end, 0);

@@ -181,7 +181,7 @@ static void expect_lost(enum ibv_event_type type) {
     run_one(TUG_OPERATION_WRITE, 0, 0, 8);
     assert_int_equal(ORIGIN->passed, before);
     report(type, 0);
-    CHECK_SOON(atomic_load(&ORIGIN->verbs->device_lost));
+    CHECK_SOON(atomic_load(&ORIGIN->verbs->base.lost));
     (void)fake_round();
     post(TUG_OPERATION_WRITE, theirs, 0, 0, 8, &end);
     assert_true(fake_finish(60));

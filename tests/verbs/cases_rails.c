@@ -139,7 +139,7 @@ void rails_restart(void **state) {
 }
 
 static void lose(uint32_t rail) {
-    atomic_store(&rail_of(ORIGIN, rail)->device_lost, true);
+    atomic_store(&rail_of(ORIGIN, rail)->base.lost, true);
 }
 
 /* A device fails while shares wait for it. */

@@ -396,7 +396,7 @@ static void lose_queue_pairs(const struct side *side) {
 }
 
 static void lose_device(const struct side *side) {
-    atomic_store(&verbs_of(side)->device_lost, true);
+    atomic_store(&verbs_of(side)->base.lost, true);
 }
 
 /* Traffic both ways, a way that is gone for good, more traffic: all of it is done once and in

@@ -64,14 +64,14 @@ struct tug_ofi_view *tug_ofi_view_make(struct tug_ofi_endpoint *endpoint,
     return NULL;
 }
 
-static struct tug_endpoint *find_endpoint(struct tug_endpoint *first, void *reason) {
-    return first != NULL ? first : (struct tug_endpoint *)tug_ofi_endpoint_make(reason);
+static struct tug_endpoint *make_endpoint(void *reason) {
+    return (struct tug_endpoint *)tug_ofi_endpoint_make(reason);
 }
 
 /* NULL, and why: none can be had. */
 static struct tug_ofi_view *open_view(struct tug_fabric *fabric, char *reason) {
     static struct tug_endpoint *home;
-    struct tug_endpoint *endpoint = tug_endpoint_share(&home, find_endpoint, reason);
+    struct tug_endpoint *endpoint = tug_endpoint_share(&home, NULL, make_endpoint, reason);
     if (endpoint == NULL)
         return NULL;
     struct tug_ofi_view *view = tug_ofi_view_make((struct tug_ofi_endpoint *)endpoint, fabric);

@@ -148,9 +148,12 @@ static void take_out_closed(struct tug_tcp_endpoint *endpoint) {
     }
 }
 
-struct tug_tcp_peer *tug_tcp_add_peer(struct tug_tcp_endpoint *endpoint,
-                                      const struct tug_tcp_address *address) {
-    struct tug_tcp_peer *peer = calloc(1, sizeof(*peer));
+struct tug_tcp_peer *tug_tcp_peer_at(struct tug_tcp_endpoint *endpoint,
+                                     const struct tug_tcp_address *address) {
+    struct tug_tcp_peer *peer = tug_tcp_find_peer(endpoint, address->id);
+    if (peer != NULL)
+        return peer;
+    peer = calloc(1, sizeof(*peer));
     if (peer == NULL)
         return NULL;
     peer->address = *address;
@@ -194,7 +197,7 @@ static void look_at_all(struct tug_tcp_endpoint *endpoint) {
 
 /* The set or the listener is gone: all links end. */
 static void lose(struct tug_tcp_endpoint *endpoint) {
-    endpoint->lost = true;
+    endpoint->base.lost = true;
     for (struct tug_tcp_link *link = endpoint->all; link != NULL; link = link->next) {
         link->broken = link->final = true;
         tug_tcp_end_link(endpoint, link);
@@ -203,15 +206,15 @@ static void lose(struct tug_tcp_endpoint *endpoint) {
 
 bool tug_tcp_holds(struct tug_tcp_endpoint *endpoint) {
     const uint64_t tick = tug_own_tick();
-    if (tick == endpoint->tick || endpoint->lost)
-        return !endpoint->lost;
+    if (tick == endpoint->tick || endpoint->base.lost)
+        return !endpoint->base.lost;
     endpoint->tick = tick;
     if (!tug_own_set(endpoint->base.descriptor, &endpoint->listener,
                      listener_events(!endpoint->full), 0))
         lose(endpoint);
     else if (tick - endpoint->looked_ns >= (uint64_t)TUG_OWN_LOOK_NS)
         look_at_all(endpoint);
-    return !endpoint->lost;
+    return !endpoint->base.lost;
 }
 
 /* ---- what may go and come ---- */

@@ -506,12 +506,6 @@ static bool take_challenge(struct tug_tcp_endpoint *endpoint, struct tug_tcp_lin
     return !link->broken;
 }
 
-/* Who has said hello: it knows us, and where it listens is not asked for. NULL: no memory. */
-static struct tug_tcp_peer *who(struct tug_tcp_endpoint *endpoint, uint64_t id) {
-    struct tug_tcp_peer *peer = tug_tcp_find_peer(endpoint, id);
-    return peer != NULL ? peer : tug_tcp_add_peer(endpoint, &(struct tug_tcp_address){.id = id});
-}
-
 /* A connection beside the link to that process: it is answered if there is a descriptor for it.
  * False: it goes no further, and the peer does without. */
 static bool adopt_beside(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link,
@@ -550,7 +544,9 @@ static bool take_in(struct tug_tcp_endpoint *endpoint, struct tug_tcp_link *link
     const struct tug_tcp_hello *hello = &link->said.hello;
     if (hello->word == TUG_TCP_ASIDE)
         return adopt_beside(endpoint, link, tug_tcp_find_peer(endpoint, hello->source));
-    struct tug_tcp_peer *peer = who(endpoint, hello->source);
+    /* it knows us, and where it listens is not asked for */
+    struct tug_tcp_peer *peer =
+        tug_tcp_peer_at(endpoint, &(struct tug_tcp_address){.id = hello->source});
     if (peer == NULL || other_link(endpoint, peer, peer->link) != NULL)
         return false; /* the other one has ended, which will be seen: there will be another */
     if (adopt(endpoint, link, peer))

@@ -63,7 +63,6 @@ struct tug_tcp_endpoint {
     bool spares_links;                        /* the host's messages can do instead of a link */
     uint64_t tick;            /* the clock's tick when set and listener were last seen to be ours */
     uint64_t looked_ns;       /* when all links were seen to be ours still */
-    _Atomic bool lost;        /* set or listener is not ours any more; any thread reads it */
     struct tug_tcp_link *all; /* all links, newer ones first */
     struct tug_tcp_link *latest; /* something has come by it last; NULL: it is gone */
     uint32_t in_a_row;           /* looks at it alone */
@@ -117,13 +116,14 @@ bool tug_tcp_poll(struct tug_endpoint *base);
 /* Who calls is about to sleep: will news wake it? */
 bool tug_tcp_arm(struct tug_tcp_endpoint *endpoint);
 
-/* The peer of that id, NULL: it is not known. A peer is added once; NULL: no memory. */
+/* The peer of that id, NULL: it is not known. The peer at that address, added the first time; NULL:
+ * no memory. */
 static inline struct tug_tcp_peer *tug_tcp_find_peer(const struct tug_tcp_endpoint *endpoint,
                                                      uint64_t id) {
     return tug_table_find(&endpoint->peers, id);
 }
-struct tug_tcp_peer *tug_tcp_add_peer(struct tug_tcp_endpoint *endpoint,
-                                      const struct tug_tcp_address *address);
+struct tug_tcp_peer *tug_tcp_peer_at(struct tug_tcp_endpoint *endpoint,
+                                     const struct tug_tcp_address *address);
 
 /* Forgets a peer that nobody has to do with, if its link is over. */
 void tug_tcp_forget_peer(struct tug_tcp_endpoint *endpoint, struct tug_tcp_peer *peer);

@@ -45,9 +45,7 @@ static struct tug_tcp_contact *add_contact(struct tug_tcp_view *view, uint32_t r
     struct tug_tcp_endpoint *endpoint = view->endpoint;
     const struct tug_tcp_address *address = &view->addresses[rank];
     struct tug_tcp_contact *contact = malloc(sizeof(*contact));
-    struct tug_tcp_peer *peer = tug_tcp_find_peer(endpoint, address->id);
-    if (peer == NULL)
-        peer = tug_tcp_add_peer(endpoint, address);
+    struct tug_tcp_peer *peer = tug_tcp_peer_at(endpoint, address);
     if (peer == NULL || contact == NULL || !tug_table_add(&view->contacts, rank, contact)) {
         free(contact);
         return NULL; /* the peer is found the next time */
@@ -237,13 +235,9 @@ struct wanted {
     bool spares_links;
 };
 
-/* One that is lost is replaced. */
-static struct tug_endpoint *find_endpoint(struct tug_endpoint *first, void *d) {
+static struct tug_endpoint *make_endpoint(void *d) {
     const struct wanted *wanted = d;
-    struct tug_tcp_endpoint *endpoint = (struct tug_tcp_endpoint *)first;
-    if (endpoint != NULL && !atomic_load(&endpoint->lost))
-        return first;
-    endpoint = tug_tcp_endpoint_make(wanted->mine, wanted->spares_links);
+    struct tug_tcp_endpoint *endpoint = tug_tcp_endpoint_make(wanted->mine, wanted->spares_links);
     if (endpoint == NULL || tug_sockets_claim(endpoint->base.descriptor))
         return (struct tug_endpoint *)endpoint;
     tug_tcp_endpoint_close(&endpoint->base);
@@ -254,7 +248,7 @@ static struct tug_endpoint *find_endpoint(struct tug_endpoint *first, void *d) {
 static struct tug_tcp_view *open_view(struct tug_fabric *fabric, struct tug_tcp_address *mine) {
     static struct tug_endpoint *home;
     struct wanted wanted = {mine, fabric->ways & TUG_WAY_MPI};
-    struct tug_endpoint *endpoint = tug_endpoint_share(&home, find_endpoint, &wanted);
+    struct tug_endpoint *endpoint = tug_endpoint_share(&home, NULL, make_endpoint, &wanted);
     if (endpoint == NULL)
         return NULL;
     struct tug_tcp_view *view = tug_tcp_view_make((struct tug_tcp_endpoint *)endpoint, fabric);

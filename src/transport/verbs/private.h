@@ -478,7 +478,6 @@ struct tug_verbs {
     uint64_t chains, posted;                   /* chains and requests so far */
 
     struct tug_verbs_watch completions, bad_news;
-    atomic_bool device_lost;
     atomic_bool port_changed; /* the path is read again before the next connection */
     bool device_given_up;
 };

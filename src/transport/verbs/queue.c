@@ -758,7 +758,7 @@ bool tug_verbs_poll(struct tug_endpoint *base) {
     tug_verbs_pairs_forget(verbs);
     bool moved = poll_queue(verbs);
     /* seq_cst: pairs with the watcher's store; what it rang for is seen */
-    if (!verbs->device_given_up && atomic_load(&verbs->device_lost))
+    if (!verbs->device_given_up && atomic_load(&verbs->base.lost))
         give_up_device(verbs);
     moved |= tug_verbs_pairs_expire(verbs);
     moved |= tug_verbs_tell(verbs);

@@ -79,12 +79,8 @@ struct wanted {
     char *reason;
 };
 
-/* One whose device is lost is replaced. */
-static struct tug_endpoint *find_endpoint(struct tug_endpoint *first, void *d) {
+static struct tug_endpoint *make_endpoint(void *d) {
     const struct wanted *wanted = d;
-    const struct tug_verbs *verbs = (const struct tug_verbs *)first;
-    if (verbs != NULL && !atomic_load(&verbs->device_lost))
-        return first;
     struct tug_verbs_place place;
     tug_verbs_place_here(&place, wanted->fabric->node_rank);
     return (struct tug_endpoint *)tug_verbs_endpoint_make(wanted->fabric->noperations, wanted->rail,
@@ -96,7 +92,7 @@ static bool open_rail(struct tug_verbs_view *view, struct tug_verbs_view *first,
                       struct tug_endpoint **homes, struct tug_fabric *fabric, char *reason) {
     const uint32_t rail = first->nrails;
     struct wanted wanted = {fabric, rail, rail > 0 ? &first->verbs->device : NULL, reason};
-    struct tug_endpoint *endpoint = tug_endpoint_share(&homes[rail], find_endpoint, &wanted);
+    struct tug_endpoint *endpoint = tug_endpoint_share(&homes[rail], NULL, make_endpoint, &wanted);
     if (endpoint == NULL)
         return false;
     struct tug_verbs *verbs = (struct tug_verbs *)endpoint;

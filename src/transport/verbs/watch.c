@@ -4,7 +4,7 @@
  * The engine asks for one event (arm) before it sleeps, and looks at the completion queue once more
  * after that; so an event means that something came later, and whoever sleeps is woken. While the
  * engine drives nobody asks for events and the watcher sleeps on. From the first pair on.
- * Threading: the watcher touches the channel, device_lost and the bells. */
+ * Threading: the watcher touches the channel, base.lost and the bells. */
 #include <sys/epoll.h>
 
 #include "base/log.h"
@@ -30,7 +30,7 @@ static void take_event(struct tug_verbs *verbs, const struct ibv_async_event *ev
             "TUGBOAT_TRANSPORTS",
             verbs->device.name, what);
         /* seq_cst, before the bell: pairs with the load in tug_verbs_poll */
-        atomic_store(&verbs->device_lost, true);
+        atomic_store(&verbs->base.lost, true);
         break;
     case IBV_EVENT_PORT_ERR:
         if (event->element.port_num != verbs->device.port)
@@ -79,7 +79,7 @@ static bool news(struct tug_watch *watch, uint32_t events) {
     struct tug_verbs *verbs = its->verbs;
     const bool works = tug_own_holds(&its->file) && !(events & (EPOLLERR | EPOLLHUP));
     if (!works)
-        atomic_store(&verbs->device_lost, true); /* as above */
+        atomic_store(&verbs->base.lost, true); /* as above */
     else if (events & EPOLLIN)
         its->take(verbs);
     tug_endpoint_ring(&verbs->base);
