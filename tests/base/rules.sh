@@ -71,5 +71,12 @@ if ! awk '/^#define TUG_[A-Z_]+ / && last !~ /\*\/$|^#define/ { print FILENAME "
     failed=1
 fi
 
+# A transport is held in one head: what two functions of a row ask or tell, one does.
+functions=$(sed -n '/^struct tug_transport {/,/^};/p' src/transport/transport.h | grep -c '(\*[a-z_]*)(')
+if [ "$functions" -eq 0 ] || [ "$functions" -gt 18 ]; then
+    echo "a row of the table of transports has at most 18 functions, and struct tug_transport has $functions"
+    failed=1
+fi
+
 [ $failed -eq 0 ] && echo "all rules kept"
 exit $failed
