@@ -52,14 +52,32 @@ static bool move_packed(struct tug_context *context, uint8_t kind, uint32_t proc
     return start_packed(context, &request, data);
 }
 
-static inline bool write_packed(struct tug_context *context, uint32_t process, uint64_t key,
-                                uint64_t offset, const void *data, size_t bytes,
-                                struct tug_counter *counter) {
-    if (!tug_packets_write_on(context->fabric.packets, process, key, offset, data, bytes, counter))
-        return move_packed(context, TUG_OPERATION_WRITE, process, key, offset, data, bytes,
-                           (struct tug_callback){tug_counter_add, counter});
-    tug_stat_add(TUG_STAT_OPERATIONS, 1);
-    return true;
+/* Where the one at `at` of a run is in what the key names. */
+static inline uint64_t offset_at(const struct tug_batch_form *form, const unsigned char *at) {
+    int32_t distance;
+    memcpy(&distance, at, sizeof(distance));
+    return form->offset + (uint64_t)(int64_t)distance;
+}
+
+/* Of n writes of a form, whose records stand together, returns how many are in packets. */
+static uint32_t write_packed(struct tug_context *context, uint32_t process,
+                             const struct tug_batch_form *form, const unsigned char *run,
+                             uint32_t n, struct tug_counter *counter) {
+    const size_t step = tug_batch_step(form->record);
+    uint32_t done = 0;
+    while (done < n) {
+        const unsigned char *at = run + done * step;
+        const uint32_t now =
+            tug_packets_write_run(context->fabric.packets, process, form->key, form->offset, at,
+                                  n - done, form->bytes, counter);
+        if (now == 0 && !move_packed(context, TUG_OPERATION_WRITE, process, form->key,
+                                     offset_at(form, at), at + sizeof(int32_t), form->bytes,
+                                     (struct tug_callback){tug_counter_add, counter}))
+            break;
+        tug_stat_add(TUG_STAT_OPERATIONS, now);
+        done += now > 0 ? now : 1;
+    }
+    return done;
 }
 
 static bool message_packed(struct tug_context *context, uint32_t process, unsigned handler,
@@ -82,32 +100,21 @@ static bool message_packed(struct tug_context *context, uint32_t process, unsign
 
 /* ---- in batches ---- */
 
-/* Where the one at `at` of a run is in what the key names. */
-static inline uint64_t offset_at(const struct tug_batch_form *form, const unsigned char *at) {
-    int32_t distance;
-    memcpy(&distance, at, sizeof(distance));
-    return form->offset + (uint64_t)(int64_t)distance;
-}
-
 enum { PACKED, ALONE };
 
 /* Those of which the form says so go by themselves, in one piece (transport/lone.h), else in
  * packets. */
 static uint32_t start_writes(const struct tug_batch_form *form, const unsigned char *run,
                              uint32_t n) {
-    const size_t step = tug_batch_step(form->record);
     struct tug_peer *peer = form->target;
     struct tug_generation *generation = tug_outstanding_open(&peer->remote);
-    uint32_t done = 0;
     count_in_hand(generation, (int)n);
     if (form->number == ALONE &&
         tug_lone_write_run(&peer->context->fabric, peer->process, form->key, form->offset, run, n,
                            form->bytes, &generation->ended))
         return n;
-    for (const unsigned char *at = run; done < n; done++, at += step)
-        if (!write_packed(peer->context, peer->process, form->key, offset_at(form, at),
-                          at + sizeof(int32_t), form->bytes, &generation->ended))
-            break;
+    const uint32_t done =
+        write_packed(peer->context, peer->process, form, run, n, &generation->ended);
     count_in_hand(generation, (int)done - (int)n);
     return done;
 }
@@ -231,13 +238,8 @@ static inline bool batch_read(const struct tug_transfer *read) {
 /* The same of a program's write, which counts at a counter of its own. */
 static uint32_t start_tries(const struct tug_batch_form *form, const unsigned char *run,
                             uint32_t n) {
-    uint32_t done = 0;
-    for (const unsigned char *at = run; done < n; done++, at += tug_batch_step(form->record))
-        if (!write_packed(form->target, form->number, form->key, offset_at(form, at),
-                          at + sizeof(int32_t), form->bytes,
-                          (struct tug_counter *)(uintptr_t)form->end))
-            break;
-    return done;
+    return write_packed(form->target, form->number, form, run, n,
+                        (struct tug_counter *)(uintptr_t)form->end);
 }
 
 bool tug_try_batch(struct tug_context *context, const struct tug_try *write,

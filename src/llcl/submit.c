@@ -131,22 +131,6 @@ static void make_room(struct tug_context *context) {
     (void)tug_engine_set_in_job(in_job);
 }
 
-/* A write like the one before it needs no operation of its own. Holder only. */
-static inline bool write_on(struct tug_context *context, const struct tug_try *request,
-                            const unsigned char *local, const unsigned char *reached) {
-    if (request->kind != TUG_OPERATION_WRITE || request->bytes > TUG_OPERATION_INLINE ||
-        request->on_complete->f != tug_counter_add || request->on_local->f != NULL ||
-        reached != NULL ||
-        !tug_packets_write_on(context->fabric.packets, (uint32_t)request->peer,
-                              request->remote->key->word[0], request->remote->offset, local,
-                              request->bytes, request->on_complete->d))
-        return false;
-    tug_stat_add(TUG_STAT_OPERATIONS, 1);
-    if (++context->posts >= POSTS_A_POLL)
-        tug_engine_look(true);
-    return true;
-}
-
 bool tug_try_post_in_hand(struct tug_context *context, const struct tug_try *request,
                           unsigned char *local, unsigned char *reached) {
     struct tug_fabric *fabric = &context->fabric;
@@ -168,15 +152,12 @@ bool tug_try_submit(struct tug_context *context, const struct tug_try *request,
     if (entry == TUG_ENTRY_FULL)
         return false;
     if (entry == TUG_ENTRY_BATON) {
-        bool room = true;
-        if (!write_on(context, request, local, reached)) {
-            room = tug_try_post_in_hand(context, request, local, reached);
-            if (room)
-                after_post(context);
-            else
-                make_room(context);
-            tug_engine_service_began(&context->service);
-        }
+        const bool room = tug_try_post_in_hand(context, request, local, reached);
+        if (room)
+            after_post(context);
+        else
+            make_room(context);
+        tug_engine_service_began(&context->service);
         tug_engine_leave();
         return room;
     }

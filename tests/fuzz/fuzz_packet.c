@@ -83,29 +83,27 @@ static uint64_t number_at(const unsigned char *at, unsigned bytes) {
     return value;
 }
 
-/* The bytes of the record there, or 0 if it is none. wrote: behind a WRITE. */
-static size_t slow_record(const unsigned char *at, size_t left, bool numbered, bool wrote) {
+/* The bytes of the record there, or 0 if it is none. */
+static size_t slow_record(const unsigned char *at, size_t left, bool numbered) {
     static const struct {
         unsigned words, most;
         const char *sub;
     } rules[TUG_RECORD_KINDS] = {
         {0, 0, ""}, /* by kind */
-        {2, 65528, "flag"}, {4, 0, "zero"},   {3, 0, "fetch"},  {4, 0, "width"},
-        {0, 4096, "any"},   {0, 4096, "any"}, {0, 65535, ""},   {0, 65535, ""},
-        {1, 65535, ""},     {3, 0, "flag"},   {3, 0, "signal"}, {0, 4096, "any"},
-        {3, 65528, "any"},  {4, 0, "any"},    {0, 256, "any"},  {1, 65528, "status"},
-        {2, 0, "zero"},     {1, 0, "status"}, {0, 0, "status"}, {0, 0, "status"},
+        {2, 65528, "flag"}, {4, 0, "zero"},   {3, 0, "fetch"},      {4, 0, "width"},
+        {0, 4096, "any"},   {0, 4096, "any"}, {2, 65535, ""},       {1, 65535, ""},
+        {3, 0, "flag"},     {3, 0, "signal"}, {0, 4096, "any"},     {3, 65528, "any"},
+        {4, 0, "any"},      {0, 256, "any"},  {1, 65528, "status"}, {2, 0, "zero"},
+        {1, 0, "status"},   {0, 0, "status"}, {0, 0, "status"},
     };
-    if (left < 8 || at[0] == 0 || at[0] > 20 || (at[0] < 16 && !numbered) ||
-        (at[0] == 17 && numbered))
+    if (left < 8 || at[0] == 0 || at[0] > 19 || (at[0] < 15 && !numbered) ||
+        (at[0] == 16 && numbered))
         return 0;
-    if (at[0] == 9) {
-        const size_t data = number_at(at + 2, 2) * at[1];
-        return at[1] == 0 || at[1] % 8 != 0 || 16 + data > left ? 0 : 16 + data;
-    }
-    if (at[0] == 7 || at[0] == 8) {
-        const size_t data = at[0] == 7 ? at[1] : number_at(at + 2, 2) * (4u + at[1]);
-        return !wrote || at[1] == 0 || 8 + (data + 7) / 8 * 8 > left ? 0 : 8 + (data + 7) / 8 * 8;
+    if (at[0] == 7 || at[0] == 8) { /* runs */
+        const size_t each = at[0] == 7 ? 4u + at[1] : at[1];
+        const size_t all =
+            8 + 8 * (size_t)rules[at[0]].words + (number_at(at + 2, 2) * each + 7) / 8 * 8;
+        return at[1] == 0 || (at[0] == 8 && at[1] % 8 != 0) || all > left ? 0 : all;
     }
     const unsigned sub = at[1], length = (unsigned)number_at(at + 2, 2), width = sub % 16;
     const char *rule = rules[at[0]].sub;
@@ -122,22 +120,21 @@ static bool slow_verdict(const unsigned char *packet, size_t bytes) {
     if (bytes < 40)
         return false;
     const bool numbered = number_at(packet + 16, 4) != 0, wires = packet[3] == 8;
-    if (number_at(packet, 2) != 0x5447 || packet[2] != 11 ||
+    if (number_at(packet, 2) != 0x5447 || packet[2] != 12 ||
         (numbered ? packet[3] != 1 && packet[3] != 3
                   : packet[3] != 0 && packet[3] != 4 && !wires) ||
         number_at(packet + 4, 4) != bytes || number_at(packet + 8, 4) >= WORLD_RANKS ||
         number_at(packet + 24, 8) != WORLD_CONTEXT)
         return false;
     size_t at = 40;
-    bool wrote = false, asked = false;
+    bool asked = false;
     uint64_t follows = 0;
     for (uint64_t records = number_at(packet + 12, 4); records > 0; records--) {
-        const size_t step = slow_record(packet + at, bytes - at, numbered || wires, wrote);
-        if (step == 0 || (wires && packet[at] != 15))
+        const size_t step = slow_record(packet + at, bytes - at, numbered || wires);
+        if (step == 0 || (wires && packet[at] != 14))
             return false;
-        wrote |= packet[at] == 1;
-        asked |= packet[at] < 16 && !wires;
-        if (packet[at] == 10 || packet[at] == 14 || packet[at] == 17) {
+        asked |= packet[at] < 15 && !wires;
+        if (packet[at] == 9 || packet[at] == 13 || packet[at] == 16) {
             /* LONG_WRITE, LONG_PART, LONG_DATA: nothing after it */
             follows = number_at(packet + at + step - 8, 8);
             if (records > 1 || follows == 0 || follows % 8 != 0 || follows > 16777216)
@@ -260,28 +257,12 @@ static void read_records(struct tug_packet_reader *reader, const unsigned char *
     const unsigned char *next = packet + sizeof(struct tug_packet_header);
     struct tug_record record;
     uint32_t records = 0;
-    uint64_t base[2] = {0};
     size_t step;
     while (tug_packet_next(reader, &record)) {
         records++;
         seen[next[0]]++;
-        if (next[0] == TUG_RECORD_AGAIN) {
-            REQUIRE(record.kind == TUG_RECORD_WRITE && record.sub == 0);
-            REQUIRE(record.length == next[1] && record.tag == number_at(next + 2, 2));
-            REQUIRE(record.words[0] == base[0]);
-            const uint32_t distance = (uint32_t)number_at(next + 4, 4);
-            REQUIRE(record.words[1] - base[1] ==
-                    (distance >> 31 ? distance - (UINT64_C(1) << 32) : distance));
-            REQUIRE(record.data == next + 8);
-        } else if (next[0] == TUG_RECORD_RUN) {
-            REQUIRE(record.words[0] == base[0] && record.words[1] == base[1]);
-            REQUIRE(record.data == next + 8);
-        } else {
-            REQUIRE((const unsigned char *)record.words == next + 8);
-        }
-        REQUIRE(next[0] == TUG_RECORD_AGAIN || (record.kind == next[0] && record.sub == next[1]));
-        if (next[0] == TUG_RECORD_WRITE)
-            memcpy(base, record.words, sizeof(base));
+        REQUIRE((const unsigned char *)record.words == next + 8);
+        REQUIRE(record.kind == next[0] && record.sub == next[1]);
         touch((const unsigned char *)record.words, (size_t)tug_record_words[record.kind] * 8);
         step = record.length;
         if (record.kind == TUG_RECORD_RUN)
@@ -343,8 +324,7 @@ static size_t mend(uint8_t *data, size_t bytes) {
         memcpy(&head, data + end, sizeof(head));
         if (head.kind == 0 || head.kind >= TUG_RECORD_KINDS)
             break;
-        const unsigned length = head.kind == TUG_RECORD_AGAIN ? head.sub : head.length;
-        size_t step = tug_record_bytes(head.kind, length);
+        size_t step = tug_record_bytes(head.kind, head.length);
         if (head.kind == TUG_RECORD_RUN)
             step = tug_run_bytes(head.length, head.sub);
         if (head.kind == TUG_RECORD_AM_RUN)

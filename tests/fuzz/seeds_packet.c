@@ -63,17 +63,17 @@ static void add(struct tug_packet *packet, unsigned kind) {
     const size_t length = length_of(kind);
     if (packet->trailer > 0) /* it is full */
         return;
-    if (kind == TUG_RECORD_AGAIN) {
-        tug_packet_data(tug_packet_add_again(packet, packet->offset + 8 * (uint64_t)draw(3) - 8,
-                                             draw(64), 1 + draw(20)),
-                        data, 8);
-        return;
-    }
     if (kind == TUG_RECORD_RUN) {
         const size_t each = 1 + draw(20);
-        if (tug_packet_begin_run(packet, draw(64), each))
-            for (unsigned i = draw(6); i > 0 && tug_packet_runs(packet, each); i--)
-                tug_packet_run_on(packet, packet->offset + 8 * (uint64_t)draw(3) - 8, data, each);
+        if (tug_packet_begin_run(packet, draw(64), world_id(draw(WORLD_REGISTRATIONS)), draw(64),
+                                 each))
+            for (unsigned i = draw(6); i > 0; i--) {
+                unsigned char one[sizeof(uint32_t) + sizeof(data)];
+                const uint32_t distance = 8 * draw(3) - 8;
+                memcpy(one, &distance, sizeof(distance));
+                memcpy(one + sizeof(distance), data, each);
+                (void)tug_packet_run_on(packet, one, 1, each);
+            }
         return;
     }
     if (kind == TUG_RECORD_AM_RUN) {
@@ -111,8 +111,6 @@ static void add(struct tug_packet *packet, unsigned kind) {
         values[0] = draw(64);
     if (kind == TUG_RECORD_COMPARE && draw(2))
         values[3] = UINT64_C(0xc5c5c5c5c5c5c5c5); /* what the memory holds at first */
-    if (kind == TUG_RECORD_WRITE)
-        packet->offset = values[1];
     memcpy(words, values, (size_t)tug_record_words[kind] * 8);
     tug_packet_data(words + tug_record_words[kind], data, length);
 }
@@ -142,8 +140,6 @@ int main(int argc, char **argv) {
     }
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
         tug_packet_begin(&packet, memory, CAPACITY);
-        if (kind == TUG_RECORD_AGAIN || kind == TUG_RECORD_RUN)
-            add(&packet, TUG_RECORD_WRITE);
         for (unsigned i = 0; i < 3; i++)
             add(&packet, kind);
         failed |= end(&packet, kind < TUG_RECORD_DATA, argv[1], "kind", kind);

@@ -45,14 +45,9 @@ static size_t most_data(unsigned kind) {
     }
 }
 
-/* Written as its distance from a WRITE. */
-static bool is_near(unsigned kind) {
-    return kind == TUG_RECORD_AGAIN || kind == TUG_RECORD_RUN;
-}
-
 /* Built in a way of its own. */
 static bool is_special(unsigned kind) {
-    return is_near(kind) || kind == TUG_RECORD_AM_RUN || kind == TUG_RECORD_LONG_WRITE ||
+    return kind == TUG_RECORD_RUN || kind == TUG_RECORD_AM_RUN || kind == TUG_RECORD_LONG_WRITE ||
            kind == TUG_RECORD_LONG_PART || kind == TUG_RECORD_LONG_DATA;
 }
 
@@ -68,6 +63,7 @@ static unsigned words_of(unsigned kind) {
     case TUG_RECORD_PART:
         return 3;
     case TUG_RECORD_WRITE:
+    case TUG_RECORD_RUN:
     case TUG_RECORD_LONG_DATA:
         return 2;
     case TUG_RECORD_DATA:
@@ -82,9 +78,12 @@ static unsigned words_of(unsigned kind) {
 static enum tug_packet_fault fault_of_record(unsigned kind, unsigned sub, size_t length,
                                              bool numbered) {
     if (kind == 0 || kind >= TUG_RECORD_KINDS || (is_request(kind) && !numbered) ||
-        (kind == TUG_RECORD_LONG_DATA && numbered) || is_near(kind)) /* no WRITE before it */
+        (kind == TUG_RECORD_LONG_DATA && numbered))
         return TUG_PACKET_KIND;
     switch (kind) {
+    case TUG_RECORD_RUN:
+        return sub > 0 && (length * (4 + sub) + 7) / 8 == (length + 7) / 8 ? TUG_PACKET_GOOD
+                                                                           : TUG_PACKET_LENGTH;
     case TUG_RECORD_AM_RUN:
         return sub > 0 && sub % 8 == 0 && length * sub == (length + 7) / 8 * 8 ? TUG_PACKET_GOOD
                                                                                : TUG_PACKET_LENGTH;
@@ -239,90 +238,42 @@ static void records_of_all_kinds_mix(void **state) {
     assert_false(tug_packet_next(&reader, &record));
 }
 
-/* Writes that lie near the last full one have short records, and read the same. */
-static void writes_near_another_read_as_writes(void **state) {
-    static const int64_t distances[] = {
-        0, 8, -8, 4096, INT32_MAX, INT32_MIN, (int64_t)INT32_MAX + 1, (int64_t)INT32_MIN - 1};
-    static const struct {
-        uint64_t key;
-        size_t length;
-        uint32_t tag;
-        bool fits;
-    } cases[] = {{5, 8, 0, true},    {5, 1, 65535, true},  {5, 255, 1, true}, {5, 0, 1, false},
-                 {5, 256, 1, false}, {5, 8, 65536, false}, {6, 8, 1, false}};
-    const uint64_t base = UINT64_C(1) << 33;
-    unsigned char data[255];
-    (void)state;
-    for (unsigned i = 0; i < sizeof(data); i++)
-        data[i] = (unsigned char)(i * 7 + 1);
-    for (size_t d = 0; d < sizeof(distances) / sizeof(distances[0]); d++)
-        for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
-            const bool near = distances[d] >= INT32_MIN && distances[d] <= INT32_MAX;
-            const uint64_t offset = base + (uint64_t)distances[d];
-            struct tug_packet packet;
-            tug_packet_begin(&packet, memory, CAPACITY);
-            assert_false(tug_packet_is_near(&packet, cases[c].key, offset, 8));
-            uint64_t *words = tug_packet_add(&packet, TUG_RECORD_WRITE, 0, 3, 8);
-            words[0] = packet.key = 5;
-            words[1] = packet.offset = base;
-            words[2] = 77;
-            assert_int_equal(tug_packet_is_near(&packet, cases[c].key, offset, cases[c].length) &&
-                                 tug_packet_again_fits(&packet, cases[c].tag, cases[c].length),
-                             near && cases[c].fits);
-            if (!near || !cases[c].fits)
-                continue;
-            const uint32_t before = packet.used;
-            for (int i = 0; i < 3; i++)
-                tug_packet_data(
-                    tug_packet_add_again(&packet, offset, cases[c].tag, cases[c].length), data,
-                    cases[c].length);
-            assert_int_equal(packet.used - before, 3 * (8 + (cases[c].length + 7) / 8 * 8));
-            tug_packet_end(&packet, 0, 1, 0, CONTEXT);
-
-            struct tug_packet_reader reader;
-            struct tug_record record = {0};
-            assert_int_equal(open_packet(&reader, memory, packet.used), TUG_PACKET_GOOD);
-            assert_true(tug_packet_next(&reader, &record));
-            for (int i = 0; i < 3; i++) {
-                assert_true(tug_packet_next(&reader, &record));
-                assert_int_equal(record.kind, TUG_RECORD_WRITE);
-                assert_int_equal(record.sub, 0);
-                assert_int_equal(record.length, cases[c].length);
-                assert_int_equal(record.tag, cases[c].tag);
-                assert_int_equal(record.words[0], 5);
-                assert_int_equal(record.words[1], offset);
-                assert_memory_equal(record.data, data, cases[c].length);
-            }
-            assert_false(tug_packet_next(&reader, &record));
-            for (uint32_t bytes = before + 1; bytes < packet.used; bytes++) {
-                header()->bytes = bytes;
-                assert_int_equal(verdict(bytes), TUG_PACKET_LENGTH);
-            }
-        }
-}
-
 #define BASE (UINT64_C(1) << 33)
 #define RUN_OFFSET(i) (BASE + (uint64_t)((i) % 2 ? -1 : 1) * (i)*1000)
 
-/* A packet with a RUN between a WRITE and a message: so many writes of that length, as fit. Returns
- * how many do. */
+/* `count` writes of that length, as they stand in a run. */
+static const unsigned char *writes_of(unsigned count, size_t length) {
+    static unsigned char writes[1 << 20];
+    unsigned char *next = writes;
+    for (unsigned i = 0; i < count && next + 4 + length <= writes + sizeof(writes); i++) {
+        const uint32_t distance = (uint32_t)(RUN_OFFSET(i) - BASE);
+        memcpy(next, &distance, sizeof(distance));
+        memset(next + sizeof(distance), (int)i + 1, length);
+        next += sizeof(distance) + length;
+    }
+    return writes;
+}
+
+/* A packet with a RUN between a WRITE and a message: so many writes of that length, as fit, in two
+ * parts. Returns how many do. */
 static unsigned make_run(struct tug_packet *packet, uint32_t capacity, unsigned count,
                          size_t length) {
-    unsigned char data[255];
+    const unsigned char *writes = writes_of(count, length);
     unsigned added = 0;
     memset(memory, 0xee, capacity);
     tug_packet_begin(packet, memory, capacity);
-    assert_false(tug_packet_is_near(packet, 5, BASE, length));
-    uint64_t *words = tug_packet_add(packet, TUG_RECORD_WRITE, 0, 3, 0);
-    words[0] = packet->key = 5;
-    words[1] = packet->offset = BASE;
-    assert_false(tug_packet_runs(packet, length));
-    if (count > 0 && tug_packet_begin_run(packet, 77777, length)) {
-        assert_false(tug_packet_runs(packet, length % 255 + 1));
-        for (; added < count && tug_packet_runs(packet, length); added++) {
-            memset(data, (int)added + 1, sizeof(data));
-            tug_packet_run_on(packet, RUN_OFFSET(added), data, length);
-        }
+    assert_false(tug_packet_runs(packet, 5, BASE, length));
+    (void)tug_packet_add(packet, TUG_RECORD_WRITE, 0, 3, 0);
+    assert_false(tug_packet_runs(packet, 5, BASE, length));
+    if (count > 0 && tug_packet_begin_run(packet, 77777, 5, BASE, length)) {
+        assert_false(tug_packet_runs(packet, 5, BASE, length % 255 + 1));
+        assert_false(tug_packet_runs(packet, 6, BASE, length));
+        assert_false(tug_packet_runs(packet, 5, BASE + 1, length));
+        const unsigned first = count / 2;
+        added = tug_packet_run_on(packet, writes, first, length);
+        added += tug_packet_run_on(packet, writes + added * (4 + length), count - added, length);
+        assert_int_equal(tug_packet_runs(packet, 5, BASE, length),
+                         packet->capacity - packet->used >= 4 + length);
     }
     if (tug_packet_has_room(packet, TUG_RECORD_AM, 8))
         *tug_packet_add(packet, TUG_RECORD_AM, 9, 4, 8) = 1234567;
@@ -330,6 +281,24 @@ static unsigned make_run(struct tug_packet *packet, uint32_t capacity, unsigned 
     tug_packet_end(packet, 0, 1, 0, CONTEXT);
     assert_int_equal(packet->used % 8, 0);
     return added;
+}
+
+/* A near write goes on with the run that is open, one that is far away begins one. */
+static void a_run_goes_on_where_it_began(void **state) {
+    struct tug_packet packet;
+    (void)state;
+    tug_packet_begin(&packet, memory, CAPACITY);
+    assert_int_equal(tug_packet_run_base(&packet, 17), 17);
+    assert_false(tug_packet_begin_run(&packet, 1, 5, BASE, 0));
+    assert_false(tug_packet_begin_run(&packet, 1, 5, BASE, 256));
+    assert_true(tug_packet_begin_run(&packet, 1, 5, BASE, 8));
+    for (int side = -1; side < 2; side += 2) {
+        const uint64_t far = BASE + (uint64_t)(int64_t)(side > 0 ? INT32_MAX : INT32_MIN);
+        assert_int_equal(tug_packet_run_base(&packet, far), BASE);
+        assert_int_equal(tug_packet_run_base(&packet, far + (uint64_t)side), far + (uint64_t)side);
+    }
+    (void)tug_packet_add(&packet, TUG_RECORD_WRITE, 0, 3, 0);
+    assert_int_equal(tug_packet_run_base(&packet, BASE + 8), BASE + 8);
 }
 
 static void writes_in_a_run_come_through(void **state) {
@@ -374,7 +343,7 @@ static void a_run_fills_its_packet_and_no_more(void **state) {
     (void)state;
     const uint32_t before = HEADER + 24; /* a WRITE of nothing */
     for (uint32_t room = 0; room <= 512; room += 8) {
-        const unsigned fit = room < 8 + 16 ? 0 : (room - 8) / 12;
+        const unsigned fit = room < 24 + 16 ? 0 : (room - 24) / 12;
         assert_int_equal(make_run(&packet, before + room, UINT16_MAX, 8), fit);
         assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
     }
@@ -416,7 +385,7 @@ static unsigned make_am_run(struct tug_packet *packet, uint32_t capacity, unsign
     if (tug_packet_begin_am_run(packet, 77777, 9, length)) {
         assert_false(tug_packet_am_runs(packet, 8, length)); /* another handler, another length */
         assert_false(tug_packet_am_runs(packet, 9, length % 248 + 8));
-        assert_false(tug_packet_runs(packet, length));
+        assert_false(tug_packet_runs(packet, 5, BASE, length));
         for (; added < count && tug_packet_am_runs(packet, 9, length); added++) {
             memset(data, (int)added + 1, sizeof(data));
             tug_packet_am_run_on(packet, data, length);
@@ -474,26 +443,21 @@ static void a_wrong_run_of_messages_is_refused(void **state) {
     expect_only(HEADER, TUG_RECORD_AM_RUN, 24, packet.used);
 }
 
-static void near_what_is_known(void **state) {
+static void a_run_follows_any_record(void **state) {
     struct tug_packet packet;
     (void)state;
     for (unsigned kind = 1; kind < TUG_RECORD_KINDS; kind++) {
         if (is_special(kind))
             continue;
-        for (int run = 0; run < 2; run++) {
-            tug_packet_begin(&packet, memory, CAPACITY);
-            add(&packet, kind, 0);
-            struct tug_record_head *near = (struct tug_record_head *)(memory + packet.used);
-            if (!run)
-                tug_packet_add_again(&packet, 8, 1, 8);
-            else if (tug_packet_begin_run(&packet, 1, 8))
-                tug_packet_run_on(&packet, 8, memory, 8);
-            tug_packet_end(&packet, 0, 1, 0, CONTEXT);
-            assert_int_equal(verdict(packet.used),
-                             kind == TUG_RECORD_WRITE ? TUG_PACKET_GOOD : TUG_PACKET_KIND);
-            near->sub = 0; /* of no length */
-            assert_int_not_equal(verdict(packet.used), TUG_PACKET_GOOD);
-        }
+        tug_packet_begin(&packet, memory, CAPACITY);
+        add(&packet, kind, 0);
+        struct tug_record_head *run = (struct tug_record_head *)(memory + packet.used);
+        assert_true(tug_packet_begin_run(&packet, 1, 5, BASE, 8));
+        assert_int_equal(tug_packet_run_on(&packet, writes_of(1, 8), 1, 8), 1);
+        tug_packet_end(&packet, 0, 1, 0, CONTEXT);
+        assert_int_equal(verdict(packet.used), TUG_PACKET_GOOD);
+        run->sub = 0; /* of no length */
+        assert_int_equal(verdict(packet.used), TUG_PACKET_LENGTH);
     }
 }
 
@@ -556,7 +520,7 @@ static void wrong_trailers_are_refused(unsigned kind) {
     header()->number = header()->flags = !is_request(kind);
     assert_int_equal(verdict(bytes), TUG_PACKET_KIND);
     for (unsigned next = 1; next < TUG_RECORD_KINDS; next++) {
-        if (is_near(next))
+        if (next == TUG_RECORD_RUN)
             continue;
         tug_packet_begin(&packet, memory, CAPACITY);
         add_long(&packet, kind, 4096);
@@ -837,14 +801,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_and_length_comes_through),
         cmocka_unit_test(records_of_all_kinds_mix),
-        cmocka_unit_test(writes_near_another_read_as_writes),
+        cmocka_unit_test(a_run_goes_on_where_it_began),
         cmocka_unit_test(writes_in_a_run_come_through),
         cmocka_unit_test(a_run_fills_its_packet_and_no_more),
         cmocka_unit_test(a_wrong_run_is_refused),
         cmocka_unit_test(messages_in_a_run_come_through),
         cmocka_unit_test(a_run_of_messages_fills_its_packet_and_no_more),
         cmocka_unit_test(a_wrong_run_of_messages_is_refused),
-        cmocka_unit_test(near_what_is_known),
+        cmocka_unit_test(a_run_follows_any_record),
         cmocka_unit_test(long_records_come_through),
         cmocka_unit_test(a_wrong_trailer_is_refused),
         cmocka_unit_test(a_packet_without_records_is_good),

@@ -242,7 +242,7 @@ static void test_aggregation(void **state) {
         tug_packets_flush(&a->packets);
     }
     /* the first goes alone, the others wait for its acknowledgement or a full packet */
-    unsigned full = 1 + (PACKET_BYTES - 40 - 32) / 16; /* a WRITE, then AGAINs */
+    unsigned full = (PACKET_BYTES - 40) / 32; /* WRITEs */
     assert_int_equal(a->out.sent, 1 + 999 / full);
     run();
     assert_int_equal(a->out.sent, 1 + (999 + full - 1) / full);
@@ -634,34 +634,50 @@ static void test_refusal_goes(void **state) {
     fake_lose(&a->out);
 }
 
-/* What goes on where the last write stopped needs no operation. */
+/* Of n writes of that length, at so many bytes from each other, returns how many need no operation.
+ */
+static uint32_t write_run(uint64_t key, uint64_t offset, uint32_t n, uint32_t apart, size_t bytes,
+                          void *counter) {
+    static unsigned char writes[PACKET_BYTES];
+    unsigned char *next = writes;
+    for (uint32_t i = 0; i < n; i++, next += 4 + bytes) {
+        const uint32_t distance = i * apart;
+        memcpy(next, &distance, sizeof(distance));
+        memset(next + sizeof(distance), 0x11, bytes);
+    }
+    return tug_packets_write_run(&a->packets, 1, key, offset, writes, n, bytes, counter);
+}
+
+/* What comes behind a write that counts at the same counter needs no operation. */
 static void test_writing_on(void **state) {
     (void)state;
     struct counter counter = {0}, other = {0};
-    const uint64_t key = b->remote.id, word = 0x1122334455667788;
-    for (unsigned i = 0; i < 3; i++) { /* one goes, one is written in full, one begins a run */
-        assert_false(tug_packets_write_on(&a->packets, 1, key, 0, &word, 8, &counter));
+    const uint64_t key = b->remote.id;
+    const unsigned many = PACKET_BYTES / 12;
+    assert_int_equal(write_run(key, 0, 1, 8, 8, &counter), 0);
+    for (unsigned i = 0; i < 2; i++) { /* one goes, one is in the open packet */
         post_counting(TUG_OPERATION_WRITE, 8 * i, 8, &counter);
         tug_packets_flush(&a->packets);
     }
     assert_int_equal(a->out.sent, 1);
     const uint32_t out = a->fabric.out;
-    assert_false(tug_packets_write_on(&a->packets, 1, key + 1, 64, &word, 8, &counter));
-    assert_false(tug_packets_write_on(&a->packets, 1, key, 64, &word, 4, &counter));
-    assert_false(tug_packets_write_on(&a->packets, 1, key, 64, &word, 8, &other));
-    assert_false(tug_packets_write_on(&a->packets, 1, key, (uint64_t)1 << 40, &word, 8, &counter));
-    unsigned n = 0;
-    for (; tug_packets_write_on(&a->packets, 1, key, 4096 + 8 * n, &word, 8, &counter); n++)
-        assert_true(n < PACKET_BYTES / 12);
-    assert_true(n > PACKET_BYTES / 12 - 20);
+    assert_int_equal(write_run(key, 64, 1, 8, 8, &other), 0);
+    assert_int_equal(write_run(key, 64, 3, 8, 4, &counter), 3);
+    assert_int_equal(write_run(key, 128, 3, 8, 8, &counter), 3);
+    assert_int_equal(write_run(key, 128, 5, 8, 8, &counter), 5);      /* the same run */
+    assert_int_equal(write_run(key, 4096, 100, 8, 8, &counter), 100); /* another */
+    const uint32_t n = write_run(key, 4096, many, 0, 8, &counter);
+    assert_in_range(n, many - 130, many - 105);
+    assert_int_equal(write_run(key, 4096, 1, 8, 8, &counter), 0); /* full */
     assert_int_equal(a->fabric.out, out);
     assert_int_equal(counter.n, 0);
     run();
-    assert_int_equal(counter.n, n + 3);
+    assert_int_equal(counter.n, 2 + 3 + 3 + 5 + 100 + n);
     assert_int_equal(counter.status, 0);
-    for (unsigned i = 0; i < n; i++)
-        assert_memory_equal(b->remote.base + 4096 + 8 * i, &word, 8);
-    assert_int_equal(b->remote.base[4096 + 8 * n], 0xB0);
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(b->remote.base[4096 + 8 * i], 0x11);
+    assert_int_equal(b->remote.base[4096 + 800], 0xB0);
+    assert_int_equal(b->remote.base[128 + 40], 0xB0);
 }
 
 /* Nor does a message like the one before. */

@@ -48,7 +48,6 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
     [TUG_RECORD_COMPARE] = {0, TUG_PACKET_WIDTH, SUB_WIDTH},
     [TUG_RECORD_AM] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
     [TUG_RECORD_CALL] = {TUG_AM_MAX_PAYLOAD, TUG_PACKET_KIND, SUB_ANY},
-    [TUG_RECORD_AGAIN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_SOME},
     [TUG_RECORD_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_SOME},
     [TUG_RECORD_AM_RUN] = {UINT16_MAX, TUG_PACKET_LENGTH, SUB_WORDS},
     [TUG_RECORD_LONG_WRITE] = {0, TUG_PACKET_KIND, SUB_FLAG},
@@ -67,8 +66,9 @@ static const struct shape shapes[TUG_RECORD_KINDS] = {
 const uint8_t tug_record_words[TUG_RECORD_KINDS] = {
     [TUG_RECORD_WRITE] = 2,     [TUG_RECORD_READ] = 4,       [TUG_RECORD_FETCH] = 3,
     [TUG_RECORD_COMPARE] = 4,   [TUG_RECORD_LONG_WRITE] = 3, [TUG_RECORD_DATA] = 1,
-    [TUG_RECORD_LONG_DATA] = 2, [TUG_RECORD_VALUE] = 1,      [TUG_RECORD_AM_RUN] = 1,
-    [TUG_RECORD_SIGNAL] = 3,    [TUG_RECORD_PART] = 3,       [TUG_RECORD_LONG_PART] = 4,
+    [TUG_RECORD_RUN] = 2,       [TUG_RECORD_LONG_DATA] = 2,  [TUG_RECORD_VALUE] = 1,
+    [TUG_RECORD_AM_RUN] = 1,    [TUG_RECORD_SIGNAL] = 3,     [TUG_RECORD_PART] = 3,
+    [TUG_RECORD_LONG_PART] = 4,
 };
 
 static const char *const fault_texts[] = {
@@ -122,12 +122,11 @@ static enum tug_packet_fault check_record(const struct tug_record_head *head, ui
     return TUG_PACKET_GOOD;
 }
 
-/* Kind, sub and length in one word; what stands in the place of an AGAIN's length is its tag. */
+/* Kind, sub and length in one word. */
 static inline uint32_t look_of(const void *record) {
     struct tug_record_head head;
     memcpy(&head, record, sizeof(head));
-    const uint32_t length = head.kind == TUG_RECORD_AGAIN ? 0 : head.length;
-    return head.kind | (uint32_t)head.sub << 8 | length << 16;
+    return head.kind | (uint32_t)head.sub << 8 | (uint32_t)head.length << 16;
 }
 
 /* Bytes to the next record. */
@@ -136,8 +135,7 @@ static uint32_t step_of(const struct tug_record_head *head) {
         return (uint32_t)tug_run_bytes(head->length, head->sub);
     if (head->kind == TUG_RECORD_AM_RUN)
         return (uint32_t)tug_am_run_bytes(head->length, head->sub);
-    return (uint32_t)tug_record_bytes(head->kind,
-                                      head->kind == TUG_RECORD_AGAIN ? head->sub : head->length);
+    return (uint32_t)tug_record_bytes(head->kind, head->length);
 }
 
 /* What has been checked holds for every record of the same look. Most records look like the last or
@@ -163,13 +161,12 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
     uint32_t records = header->records;
     const bool numbered = header->number != 0;
     const uint32_t answers = (1u << TUG_RECORD_KINDS) - (1u << TUG_RECORD_DATA);
-    const uint32_t alone = 1u << TUG_RECORD_LONG_DATA;                   /* among answers only */
-    const uint32_t near = 1u << TUG_RECORD_AGAIN | 1u << TUG_RECORD_RUN; /* must follow a WRITE */
+    const uint32_t alone = 1u << TUG_RECORD_LONG_DATA; /* among answers only */
     bool requests = false, is_long = false;
     const bool wires = header->flags & TUG_PACKET_WIRES;
-    uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~near & ~alone
-                     : wires  ? 1u << TUG_RECORD_CONTROL
-                              : answers;
+    const uint32_t kinds = numbered ? ((1u << TUG_RECORD_KINDS) - 2) & ~alone
+                           : wires  ? 1u << TUG_RECORD_CONTROL
+                                    : answers;
     /* to begin with, a record that is good here */
     const struct tug_record_head good = {.kind = wires ? TUG_RECORD_CONTROL : TUG_RECORD_FAILED};
     struct known last = {look_of(&good), sizeof(good)}, other = last;
@@ -188,8 +185,6 @@ static enum tug_packet_fault check_records(const unsigned char *next, const unsi
             const enum tug_packet_fault fault = check_record(&head, kinds);
             if (fault != TUG_PACKET_GOOD)
                 return fault;
-            if (head.kind == TUG_RECORD_WRITE)
-                kinds |= near;
             is_long = head.kind == TUG_RECORD_LONG_WRITE || head.kind == TUG_RECORD_LONG_PART ||
                       head.kind == TUG_RECORD_LONG_DATA;
             if (is_long && records > 1)

@@ -36,8 +36,7 @@
  *
  *   kind         sub         words (8 bytes each)               data
  *   WRITE        signalled   key, offset                        yes
- *   AGAIN        (below)     -                                  yes
- *   RUN          (below)     -                                  yes
+ *   RUN          (below)     key, offset                        yes
  *   AM_RUN       (below)     handler                            yes
  *   READ         -           key, offset, position, bytes       -
  *   FETCH        op | width  key, offset, operand               -
@@ -58,20 +57,14 @@
  *   FAILED       status      -                                  -
  *   REFUSED      status      -                                  -
  *
- * An AGAIN is a short write to the registration that the last WRITE of the packet named. Its head
- * is all it needs:
+ * A RUN is several short writes to one registration, all of one length and under one tag. They
+ * stand as the records of a batch do (llcl/batch.h), each with its distance from the offset:
  *
- *        0      1        2        4            8
- *       +------+--------+--------+------------+
- *       | kind | length | tag    | distance   |   of its offset from that WRITE's, with a sign
- *       +------+--------+--------+------------+
- *
- * A RUN is several of these, all of one length and under one tag:
- *
- *        0      1        2        4            8            12
- *       +------+--------+--------+------------+------------+--------------+------------+---
- *       | kind | length | count  | tag        | distance   | length bytes | distance   | ...
- *       +------+--------+--------+------------+------------+--------------+------------+---
+ *        0      1        2       4      8     16       24           28
+ *       +------+--------+-------+------+-----+--------+------------+--------------+------------+---
+ *       | kind | length | count | tag  | key | offset | distance   | length bytes | distance   |
+ * ...
+ *       +------+--------+-------+------+-----+--------+------------+--------------+------------+---
  *
  * An AM_RUN is several short AM for one handler, all of one length (a multiple of 8) and under one
  * tag: length and count stand where a RUN has them, the messages one behind the other.
@@ -107,7 +100,7 @@
 #include "base/copy.h"
 
 #define TUG_PACKET_MAGIC 0x5447
-#define TUG_PACKET_VERSION 11
+#define TUG_PACKET_VERSION 12
 #define TUG_PACKET_REQUESTS 1
 #define TUG_PACKET_LATE 2
 #define TUG_PACKET_ASKS 4
@@ -136,7 +129,6 @@ enum tug_record_kind {
     TUG_RECORD_COMPARE,
     TUG_RECORD_AM,
     TUG_RECORD_CALL,
-    TUG_RECORD_AGAIN,
     TUG_RECORD_RUN,
     TUG_RECORD_AM_RUN,
     TUG_RECORD_LONG_WRITE,
@@ -183,7 +175,7 @@ static inline size_t tug_run_step(size_t length) {
 }
 
 static inline size_t tug_run_bytes(size_t count, size_t length) {
-    return sizeof(struct tug_record_head) + ((count * tug_run_step(length) + 7) & ~(size_t)7);
+    return tug_record_bytes(TUG_RECORD_RUN, count * tug_run_step(length));
 }
 
 /* Bytes of an AM_RUN. */
@@ -203,7 +195,6 @@ struct tug_packet {
     uint32_t trailer;            /* bytes that follow it */
     uint8_t flags;               /* LATE or ASKS; 0 unless said otherwise */
     bool is_signed;              /* a SIGNAL for what follows it is in it */
-    uint64_t key, offset;        /* those of the last WRITE; key 0: none so far */
     struct tug_record_head *run; /* the last record, if it is a RUN or AM_RUN; NULL */
 };
 
@@ -215,7 +206,6 @@ static inline void tug_packet_begin(struct tug_packet *packet, void *memory, uin
     packet->credit = packet->trailer = 0;
     packet->flags = 0;
     packet->is_signed = false;
-    packet->key = packet->offset = 0;
     packet->run = NULL;
 }
 
@@ -302,57 +292,52 @@ static inline bool tug_packet_only_trails(const void *memory, size_t bytes) {
            (header->records == 2 && first->kind == TUG_RECORD_SIGNAL && first->sub != 0);
 }
 
-/* Can a write be given by its distance from the last WRITE? */
-static inline bool tug_packet_is_near(const struct tug_packet *packet, uint64_t key,
-                                      uint64_t offset, size_t length) {
-    return key == packet->key && length - 1 < UINT8_MAX &&
-           offset - packet->offset + ((uint64_t)1 << 31) <= UINT32_MAX;
+/* Can a write of that length be one of a RUN? */
+static inline bool tug_packet_may_run(size_t length) {
+    return length - 1 < UINT8_MAX;
 }
 
-/* Can a write that is near be an AGAIN? */
-static inline bool tug_packet_again_fits(const struct tug_packet *packet, uint32_t tag,
-                                         size_t length) {
-    return tag <= UINT16_MAX && tug_packet_has_room(packet, TUG_RECORD_AGAIN, length);
+/* The offset of the RUN that is open, if that one is near; or that one. */
+static inline uint64_t tug_packet_run_base(const struct tug_packet *packet, uint64_t offset) {
+    if (packet->run == NULL || packet->run->kind != TUG_RECORD_RUN)
+        return offset;
+    const uint64_t base = ((const uint64_t *)(packet->run + 1))[1];
+    return offset - base + ((uint64_t)1 << 31) <= UINT32_MAX ? base : offset;
 }
 
-/* Appends an AGAIN that fits and has room; its data go to the address returned. */
-static inline uint64_t *tug_packet_add_again(struct tug_packet *packet, uint64_t offset,
-                                             uint32_t tag, size_t length) {
-    struct tug_record_head *head =
-        tug_packet_begin_record(packet, tug_record_bytes(TUG_RECORD_AGAIN, length));
-    *head = (struct tug_record_head){TUG_RECORD_AGAIN, (uint8_t)length, (uint16_t)tag,
-                                     (uint32_t)(offset - packet->offset)};
-    return (uint64_t *)(head + 1);
-}
-
-/* Is the last record a RUN of that length with room for one more? */
-static inline bool tug_packet_runs(const struct tug_packet *packet, size_t length) {
+/* Is the last record a RUN of that length from that offset, with room for one more? */
+static inline bool tug_packet_runs(const struct tug_packet *packet, uint64_t key, uint64_t offset,
+                                   size_t length) {
+    const uint64_t words[] = {key, offset};
     return packet->run != NULL && packet->run->kind == TUG_RECORD_RUN &&
-           packet->run->sub == length && packet->capacity - packet->used >= tug_run_step(length);
-}
-
-/* Appends a write that is near to that RUN. */
-static inline void tug_packet_run_on(struct tug_packet *packet, uint64_t offset, const void *data,
-                                     size_t length) {
-    unsigned char *at = packet->memory + packet->used;
-    const uint32_t distance = (uint32_t)(offset - packet->offset);
-    memcpy(at, &distance, sizeof(distance));
-    if (__builtin_expect(length == 8, 1))
-        memcpy(at + sizeof(distance), data, 8);
-    else
-        memcpy(at + sizeof(distance), data, length);
-    packet->used += (uint32_t)tug_run_step(length);
-    packet->run->length++;
+           packet->run->sub == length && memcmp(packet->run + 1, words, sizeof(words)) == 0 &&
+           packet->capacity - packet->used >= tug_run_step(length);
 }
 
 /* Begins an empty RUN, if there is room for one of one write. */
-static inline bool tug_packet_begin_run(struct tug_packet *packet, uint32_t tag, size_t length) {
-    if (tug_packet_room(packet) < tug_run_bytes(1, length))
+static inline bool tug_packet_begin_run(struct tug_packet *packet, uint32_t tag, uint64_t key,
+                                        uint64_t offset, size_t length) {
+    const uint64_t words[] = {key, offset};
+    if (!tug_packet_may_run(length) || tug_packet_room(packet) < tug_run_bytes(1, length))
         return false;
-    struct tug_record_head *head = tug_packet_begin_record(packet, sizeof(*head));
+    struct tug_record_head *head = tug_packet_begin_record(packet, sizeof(*head) + sizeof(words));
     *head = (struct tug_record_head){TUG_RECORD_RUN, (uint8_t)length, 0, tag};
+    memcpy(head + 1, words, sizeof(words));
     packet->run = head;
     return true;
+}
+
+/* Appends n writes that stand together, or as many as there is room for, to that RUN. Returns how
+ * many. */
+static inline uint32_t tug_packet_run_on(struct tug_packet *packet, const void *writes, uint32_t n,
+                                         size_t length) {
+    const size_t step = tug_run_step(length);
+    const size_t room = (packet->capacity - packet->used) / step;
+    n = n < room ? n : (uint32_t)room;
+    memcpy(packet->memory + packet->used, writes, n * step);
+    packet->used += (uint32_t)(n * step);
+    packet->run->length += (uint16_t)n;
+    return n;
 }
 
 /* Is the last record an AM_RUN for that handler, of that length, with room for one more? */
@@ -426,9 +411,7 @@ bool tug_packet_void_signal(void *memory, size_t bytes, uint32_t tag);
 
 /* ---- reading ---- */
 
-/* A record as read: words[] and data point into the packet. An AGAIN reads as a WRITE, whose words
- * are the reader's; the words of a RUN are those of the WRITE before it. length is a run's count.
- */
+/* A record as read: words[] and data point into the packet. length is a run's count. */
 struct tug_record {
     uint8_t kind;
     uint8_t sub;
@@ -442,9 +425,7 @@ struct tug_packet_reader {
     struct tug_packet_header header;
     const unsigned char *next;
     const unsigned char *end;
-    uint32_t left;        /* records */
-    const uint64_t *base; /* the words of the last WRITE */
-    uint64_t again[2];    /* the words of the AGAIN that was read last */
+    uint32_t left; /* records */
 };
 
 enum tug_packet_fault {
@@ -455,8 +436,8 @@ enum tug_packet_fault {
     TUG_PACKET_SOURCE,  /* a source that is not there */
     TUG_PACKET_LENGTH,  /* a record goes beyond the packet, or bytes are left; a trailer that is
                            not its record's, or too long */
-    TUG_PACKET_KIND,    /* a record of no kind, a request in a packet without number, an AGAIN or
-                           RUN before any WRITE, or a number and no requests */
+    TUG_PACKET_KIND,    /* a record of no kind, a request in a packet without number, or a number
+                           and no requests */
     TUG_PACKET_WIDTH,   /* an atomic that does not exist */
     TUG_PACKET_STATUS,  /* a status that does not exist */
 };
@@ -476,17 +457,6 @@ static inline bool tug_packet_next(struct tug_packet_reader *reader, struct tug_
         return false;
     reader->left--;
     const struct tug_record_head *head = (const struct tug_record_head *)reader->next;
-    if (head->kind == TUG_RECORD_AGAIN) {
-        reader->again[0] = reader->base[0];
-        reader->again[1] = reader->base[1] + (uint64_t)(int64_t)(int32_t)head->tag;
-        *record = (struct tug_record){.kind = TUG_RECORD_WRITE,
-                                      .length = head->sub,
-                                      .tag = head->length,
-                                      .words = reader->again,
-                                      .data = (const unsigned char *)(head + 1)};
-        reader->next += tug_record_bytes(TUG_RECORD_AGAIN, head->sub);
-        return true;
-    }
     record->kind = head->kind;
     record->sub = head->sub;
     record->length = head->length;
@@ -494,7 +464,6 @@ static inline bool tug_packet_next(struct tug_packet_reader *reader, struct tug_
     record->words = (const uint64_t *)(head + 1);
     record->data = (const unsigned char *)(record->words + tug_record_words[head->kind]);
     if (head->kind == TUG_RECORD_RUN) {
-        record->words = reader->base;
         reader->next += tug_run_bytes(head->length, head->sub);
         return true;
     }
@@ -502,8 +471,6 @@ static inline bool tug_packet_next(struct tug_packet_reader *reader, struct tug_
         reader->next += tug_am_run_bytes(head->length, head->sub);
         return true;
     }
-    if (head->kind == TUG_RECORD_WRITE)
-        reader->base = record->words;
     reader->next += tug_record_bytes(head->kind, head->length);
     return true;
 }

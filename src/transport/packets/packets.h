@@ -489,23 +489,24 @@ static inline struct tug_operation *tug_stream_bearer(const struct tug_packets *
     return bearer->on_complete.d == counter ? bearer : NULL;
 }
 
-/* A short write that only counts need not become an operation if it can go on where the last one to
- * that peer has written. False: nothing happened, it must. */
-static inline bool tug_packets_write_on(struct tug_packets *packets, uint32_t peer, uint64_t key,
-                                        uint64_t offset, const void *data, size_t bytes,
-                                        void *counter) {
+/* Short writes that only count need not become operations behind one that does: of n that stand
+ * together, with their distances from the offset, returns how many have been written. 0: the first
+ * has to become one. */
+static inline uint32_t tug_packets_write_run(const struct tug_packets *packets, uint32_t peer,
+                                             uint64_t key, uint64_t offset, const void *writes,
+                                             uint32_t n, size_t bytes, void *counter) {
     const struct tug_stream *stream = packets->streams[peer];
     if (stream == NULL || stream->requests == NULL)
-        return false;
+        return 0;
     struct tug_packet *packet = &stream->requests->packet;
-    if (!tug_packet_runs(packet, bytes) || !tug_packet_is_near(packet, key, offset, bytes))
-        return false;
     struct tug_operation *bearer = tug_stream_bearer(packets, stream, counter);
-    if (bearer == NULL)
-        return false;
-    tug_packet_run_on(packet, offset, data, bytes);
-    bearer->left++;
-    return true;
+    if (bearer == NULL || (!tug_packet_runs(packet, key, offset, bytes) &&
+                           !tug_packet_begin_run(packet, tug_fabric_tag(packets->fabric, bearer),
+                                                 key, offset, bytes)))
+        return 0;
+    n = tug_packet_run_on(packet, writes, n, bytes);
+    bearer->left += n;
+    return n;
 }
 
 /* A short message need not become an operation if the last one was as long, and for the same

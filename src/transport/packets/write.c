@@ -45,10 +45,24 @@ static void add_write(struct tug_packet *packet, struct tug_operation *operation
     const uint64_t moved = operation->bytes - operation->left;
     uint64_t *words =
         tug_packet_add(packet, TUG_RECORD_WRITE, operation->op & TUG_WRITE_SIGNALLED, tag, bytes);
-    words[0] = packet->key = operation->key;
-    words[1] = packet->offset = operation->offset + moved;
+    words[0] = operation->key;
+    words[1] = operation->offset + moved;
     tug_packet_data(words + 2, tug_operation_data(operation) + moved, bytes);
     operation->left -= bytes;
+}
+
+/* The short write, whose data are in the operation, continues the RUN that is open, or begins one.
+ * False: there is no room for that. */
+static bool run_on(struct tug_packet *packet, const struct tug_operation *operation, uint32_t tag) {
+    unsigned char one[sizeof(int32_t) + TUG_OPERATION_INLINE];
+    const uint64_t offset = operation->offset, base = tug_packet_run_base(packet, offset);
+    const uint32_t distance = (uint32_t)(offset - base);
+    if (!tug_packet_runs(packet, operation->key, base, operation->bytes) &&
+        !tug_packet_begin_run(packet, tag, operation->key, base, operation->bytes))
+        return false;
+    memcpy(one, &distance, sizeof(distance));
+    memcpy(one + sizeof(distance), operation->data, operation->bytes);
+    return tug_packet_run_on(packet, one, 1, operation->bytes) == 1;
 }
 
 /* operation->left: bytes that are not in packets yet. The part that completes it carries it. */
@@ -58,19 +72,9 @@ static enum fit write_write(struct tug_fabric *fabric, struct tug_stream *stream
     struct tug_operation *under = /* what is short is copied when it is started */
         operation->local == NULL ? bearer(fabric, stream, operation) : operation;
     uint32_t tag = tug_fabric_tag(fabric, under);
-    if ((operation->op & TUG_WRITE_FLAGS) == 0 &&
-        tug_packet_is_near(packet, operation->key, operation->offset, operation->bytes)) {
-        if (under != operation && (tug_packet_runs(packet, operation->bytes) ||
-                                   tug_packet_begin_run(packet, tag, operation->bytes))) {
-            tug_packet_run_on(packet, operation->offset, operation->data, operation->bytes);
-            return written(fabric, stream, operation, under);
-        }
-        if (tug_packet_again_fits(packet, tag, operation->bytes)) {
-            uint64_t *data = tug_packet_add_again(packet, operation->offset, tag, operation->bytes);
-            tug_packet_data(data, tug_operation_data(operation), operation->bytes);
-            return written(fabric, stream, operation, under);
-        }
-    }
+    if (under != operation && (operation->op & TUG_WRITE_FLAGS) == 0 &&
+        run_on(packet, operation, tag))
+        return written(fabric, stream, operation, under);
     size_t empty = packet->capacity - sizeof(struct tug_packet_header);
     size_t most = tug_record_bytes(TUG_RECORD_WRITE, 0);
     size_t room = tug_packet_room(packet);

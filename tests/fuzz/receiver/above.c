@@ -142,9 +142,11 @@ static void post_one_counting(const struct tug_operation *like) {
     uint32_t tag;
     struct peer *peer = &peers[like->peer];
     peer->uncounted++;
+    unsigned char one[sizeof(uint32_t) + TUG_OPERATION_INLINE] = {0}; /* at no distance */
+    memcpy(one + sizeof(uint32_t), like->data, TUG_OPERATION_INLINE);
     if (like->kind == TUG_OPERATION_WRITE &&
-        tug_packets_write_on(fabric.packets, like->peer, like->key, like->offset, like->data,
-                             like->bytes, peer))
+        tug_packets_write_run(fabric.packets, like->peer, like->key, like->offset, one, 1,
+                              like->bytes, peer) == 1)
         return;
     if (like->kind == TUG_OPERATION_AM &&
         tug_packets_message_on(fabric.packets, like->peer, like->op, like->data, like->bytes, peer))

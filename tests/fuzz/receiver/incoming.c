@@ -65,11 +65,15 @@ static uint32_t take_tag(uint32_t source) {
 }
 
 static void add_run(struct tug_packet *packet, uint32_t source, unsigned choice) {
-    const unsigned char data[64] = {(unsigned char)choice};
-    const size_t each = 1 + take() % sizeof(data);
-    if (tug_packet_begin_run(packet, take_tag(source), each))
-        for (unsigned i = choice % 8; i > 0 && tug_packet_runs(packet, each); i--)
-            tug_packet_run_on(packet, packet->offset + take() - 128, data, each);
+    unsigned char one[sizeof(uint32_t) + 64] = {0};
+    const size_t each = 1 + take() % 64;
+    memset(one + sizeof(uint32_t), (int)choice, 64);
+    if (tug_packet_begin_run(packet, take_tag(source), world_id(choice % 5), take(), each))
+        for (unsigned i = choice % 8; i > 0; i--) {
+            const uint32_t distance = take() - 128;
+            memcpy(one, &distance, sizeof(distance));
+            (void)tug_packet_run_on(packet, one, 1, each);
+        }
 }
 
 static void add_message_run(struct tug_packet *packet, uint32_t source, unsigned choice) {
@@ -78,12 +82,6 @@ static void add_message_run(struct tug_packet *packet, uint32_t source, unsigned
     if (tug_packet_begin_am_run(packet, take_tag(source), take() * 2, each))
         for (unsigned i = choice % 8; i > 0 && tug_packet_room(packet) >= each; i--)
             tug_packet_am_run_on(packet, data, each);
-}
-
-static void add_again(struct tug_packet *packet, unsigned choice) {
-    unsigned char *place = (unsigned char *)tug_packet_add_again(
-        packet, packet->offset + take() - 128, choice, 1 + take() % 64);
-    memset(place, (int)choice, (size_t)(packet->memory + packet->used - place));
 }
 
 static void add_long_write(struct tug_packet *packet, uint32_t source, unsigned choice) {
@@ -131,8 +129,6 @@ static void add_loose(struct tug_packet *packet, uint32_t source, unsigned kind,
     peers[source].refused |= kind == TUG_RECORD_REFUSED;
     peers[source].lied |= kind >= TUG_RECORD_DATA;
     uint64_t *at = tug_packet_add(packet, form, sub, take_tag(source), length);
-    if (kind == TUG_RECORD_WRITE)
-        packet->offset = words[1];
     ((unsigned char *)(at - 1))[0] = (unsigned char)kind;
     memcpy(at, words, (size_t)tug_record_words[form] * 8);
     memset(at + tug_record_words[form], (int)choice, length);
@@ -148,8 +144,6 @@ static void add_any(struct tug_packet *packet, uint32_t source, unsigned kind) {
         add_run(packet, source, choice);
     else if (kind == TUG_RECORD_AM_RUN && choice < 240)
         add_message_run(packet, source, choice);
-    else if (kind == TUG_RECORD_AGAIN && choice < 240)
-        add_again(packet, choice);
     else if (kind == TUG_RECORD_LONG_WRITE && choice < 200)
         add_long_write(packet, source, choice);
     else if (kind == TUG_RECORD_LONG_PART && choice < 200)
