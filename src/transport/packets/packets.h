@@ -483,7 +483,8 @@ void tug_packets_post(struct tug_packets *packets, struct tug_operation *operati
 static inline struct tug_operation *tug_stream_bearer(const struct tug_packets *packets,
                                                       const struct tug_stream *stream,
                                                       const void *counter) {
-    if (stream->waiting_first != TUG_NO_TAG || (tug_stream_idle(stream) && !stream->touched))
+    if (stream->open_last == TUG_NO_TAG || stream->waiting_first != TUG_NO_TAG ||
+        (tug_stream_idle(stream) && !stream->touched))
         return NULL;
     struct tug_operation *bearer = &packets->fabric->operations[stream->open_last];
     return bearer->on_complete.d == counter ? bearer : NULL;

@@ -88,21 +88,27 @@ static bool wire_send(struct tug_wire *wire, uint32_t peer, struct tug_buffer *b
     return true;
 }
 
+/* Is a trailer under way to that peer by this wire? Every row hears of a loss. */
+static bool sends_trailer(const struct tug_wire *wire, uint32_t peer) {
+    return peers[peer].partly_sent != NULL && (wire == &shm_wire) == (peer < NODE);
+}
+
 static void wire_abandon(struct tug_wire *wire, uint32_t peer) {
-    if (peers[peer].partly_sent != NULL)
-        tug_pool_give(&wire->pool, peers[peer].partly_sent);
+    if (!sends_trailer(wire, peer))
+        return;
+    tug_pool_give(&wire->pool, peers[peer].partly_sent);
     peers[peer].partly_sent = NULL;
 }
 
 static void wire_keep(struct tug_wire *wire, uint32_t peer) {
-    if (peers[peer].partly_sent != NULL)
+    if (sends_trailer(wire, peer))
         wire->keeps(wire->receiver, peers[peer].partly_sent);
 }
 
 static bool wire_poll(void *state) {
     struct tug_wire *wire = state;
     for (uint32_t peer = 0; peer < WORLD_RANKS && !wires_full; peer++)
-        if (peers[peer].partly_sent != NULL && (wire == &shm_wire) == (peer < NODE))
+        if (sends_trailer(wire, peer))
             send_trailer(wire, peer);
     return true;
 }
