@@ -36,9 +36,6 @@
 #include "transport/transport.h"
 #include "transport/verbs/verbs.h"
 
-#ifndef SYS_epoll_pwait2
-#define SYS_epoll_pwait2 441 /* on all machines */
-#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -155,10 +152,6 @@ static bool is_refused(long result) {
     return result < 0 && (errno == ENOSYS || errno == EPERM || errno == EACCES);
 }
 
-static bool epoll_pwait2_refused(void) {
-    return is_refused(syscall(SYS_epoll_pwait2, -1, NULL, 0, NULL, NULL, 0));
-}
-
 static bool sched_setattr_refused(void) {
     return is_refused(syscall(SYS_sched_setattr, 0, NULL, 0));
 }
@@ -200,7 +193,6 @@ static const struct {
     bool (*refused)(void);
     const char *call, *since, *instead;
 } wanted_calls[] = {
-    {epoll_pwait2_refused, "epoll_pwait2", "Linux 5.11", "a sleep at sockets takes two calls"},
     {populate_refused, "madvise(MADV_POPULATE_WRITE)", "Linux 5.14",
      "pages of windows are touched one by one"},
     {sched_setattr_refused, "sched_setattr", "Linux 3.14",

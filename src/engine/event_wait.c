@@ -4,9 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/sockets.h"
@@ -18,26 +16,13 @@ static bool watch(int set, int descriptor, uint32_t how, uint32_t what) {
     return epoll_ctl(set, EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
 
-#ifndef SYS_epoll_pwait2
-#define SYS_epoll_pwait2 441 /* on all machines */
-#endif
-
-/* glibc has epoll_pwait2 from 2.35, Linux from 5.11, and a container may refuse it. Then it takes
- * two calls, of which the first waits as exactly: an epoll set is readable while it has events. */
+/* An epoll set is readable while it has events. ppoll() has a finer limit than epoll_wait(), and
+ * epoll_pwait2() is not on every kernel and in every container. */
 static int await(int set, struct epoll_event *events, int most, int64_t limit_ns) {
-    static _Atomic bool refused;
     const struct timespec limit = {.tv_sec = limit_ns / 1000000000,
                                    .tv_nsec = limit_ns % 1000000000};
-    const struct timespec *const or_none = limit_ns < 0 ? NULL : &limit;
-    if (!atomic_load_explicit(&refused, memory_order_relaxed)) {
-        int n = (int)syscall(SYS_epoll_pwait2, set, events, most, or_none, NULL, 0);
-        if (n >= 0 || (errno != ENOSYS && errno != EPERM))
-            return n;
-        atomic_store_explicit(&refused, true, memory_order_relaxed);
-    }
     struct pollfd readable = {.fd = set, .events = POLLIN};
-    int n = ppoll(&readable, 1, or_none, NULL);
-    return n > 0 ? epoll_wait(set, events, most, 0) : n;
+    return ppoll(&readable, 1, &limit, NULL) > 0 ? epoll_wait(set, events, most, 0) : 0;
 }
 
 void tug_lookout_open(struct tug_lookout *lookout) {

@@ -16,10 +16,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifndef SYS_epoll_pwait2
-#define SYS_epoll_pwait2 441 /* on all machines alike */
-#endif
-
 #define SKIPPED 77
 #define CALLS_MOST 32
 
@@ -27,7 +23,6 @@ static const struct {
     const char *name;
     unsigned number;
 } known[] = {
-    {"epoll_pwait2", SYS_epoll_pwait2},
     {"getrandom", SYS_getrandom},
     {"memfd_create", SYS_memfd_create},
     {"process_vm_readv", SYS_process_vm_readv},

@@ -1,8 +1,8 @@
-# System calls that are refused: by a kernel before 5.11, and by a container that refuses as much as it may. Wakes
+# System calls that are refused: by a kernel before 4.14, and by a container that refuses as much as it may. Wakes
 # come as fast, and data are right by the ways that are left.
 set(refused --refuse $<TARGET_FILE:refuse> --refused)
-set(old_kernel ENOSYS:epoll_pwait2)
-set(container EPERM:epoll_pwait2,getrandom,membarrier,memfd_create,process_vm_readv,process_vm_writev,sched_setattr)
+set(old_kernel ENOSYS:membarrier,sched_setattr)
+set(container EPERM:getrandom,membarrier,memfd_create,process_vm_readv,process_vm_writev,sched_setattr)
 if(TARGET tugboat)
     tug_mpi_test(llcl_passive.refused RANKS 2 NODES tcp WAYS host OPTIONS ${refused} ${old_kernel}
         LABELS llcl)
