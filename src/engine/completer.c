@@ -51,7 +51,7 @@ void tug_completer_admit(struct tug_engine *engine, struct tug_job *job) {
     *engine->last = job;
     engine->last = &job->next;
     if (engine->nactive++ == 0)
-        tug_services_with_jobs(engine, true);
+        tug_services_count(engine);
     tug_completer_count(engine);
 }
 
@@ -70,7 +70,7 @@ bool tug_completer_run(struct tug_engine *engine) {
         if (*at == NULL)
             engine->last = at;
         if (--engine->nactive == 0)
-            tug_services_with_jobs(engine, false);
+            tug_services_count(engine);
         tug_completer_count(engine);
         job->completed(job);
     }

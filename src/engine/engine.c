@@ -37,7 +37,6 @@ int tug_engine_start(void (*poll_host)(void)) {
     engine->nactive = 0;
     engine->nbusy = 0;
     engine->services = NULL;
-    engine->nwith_jobs = 0;
     engine->dear = 0;
     atomic_store(&engine->nservices, 0);
     atomic_store(&tug_attended_services, 0);

@@ -40,7 +40,6 @@ struct tug_engine {
     unsigned nactive;             /* jobs that are out; holder only */
     unsigned nbusy;               /* services that have something out; holder only */
     struct tug_service *services; /* all services; holder only */
-    unsigned nwith_jobs;          /* of these, looked after with jobs; holder only */
     bool untold;                  /* waiters may sleep whose condition is true; holder only */
     unsigned rounds;              /* rounds since a look whether `untold` holds; holder only */
     unsigned dear;              /* waits to come in which the holder does not yield; holder only */
@@ -129,8 +128,9 @@ static inline void tug_completer_count(struct tug_engine *engine) {
     atomic_store(&engine->outstanding, engine->nactive + engine->nbusy);
 }
 
-/* The first job is out, or the last is over. */
-void tug_services_with_jobs(const struct tug_engine *engine, bool jobs);
+/* A service has come, has gone or is looked after in another way; the first job is out, or the last
+ * is over: counts anew the services that threads which wait or poll have to poll. Holder only. */
+void tug_services_count(struct tug_engine *engine);
 
 /* The end of a batch, for every service. */
 void tug_services_flush(struct tug_engine *engine);

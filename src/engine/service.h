@@ -20,7 +20,6 @@ struct tug_service;
 struct tug_service_state {
     bool with_jobs; /* tug_engine_serve_with_jobs() */
     bool was_busy;  /* the last answer of busy() */
-    bool helped;    /* counted in tug_helped_services */
     bool watched;   /* the lookouts have the descriptor */
     bool lost;      /* one of the lookouts is lost, and that has been counted */
     bool (*poll_inside)(struct tug_service *service, bool *left); /* tug_engine_serve_inside() */

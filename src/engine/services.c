@@ -1,6 +1,7 @@
 /* Services: what is looked after in every round of the driver. Holder only, but for serve and
  * unserve, which go through the ring. */
 #include "base/clock.h"
+#include "base/settings.h"
 #include "engine/private.h"
 #include "host/spin.h"
 
@@ -25,13 +26,29 @@ static bool is_dormant(const struct tug_engine *engine, const struct tug_service
     return service->state.with_jobs && engine->nactive == 0 && !service->state.was_busy;
 }
 
-/* The two counts tell threads that wait or poll that there are services to poll. */
-void tug_services_with_jobs(const struct tug_engine *engine, bool jobs) {
-    if (engine->nwith_jobs == 0)
-        return;
-    const uint32_t change = jobs ? engine->nwith_jobs : -engine->nwith_jobs;
-    atomic_fetch_add(&tug_engine.nservices, change);
-    atomic_fetch_add(&tug_helped_services, change);
+/* Mostly it is the same: then other threads keep the cache line. */
+static uint32_t change(_Atomic uint32_t *count, uint32_t to) {
+    const uint32_t before = atomic_load_explicit(count, memory_order_relaxed);
+    if (before != to)
+        atomic_store(count, to);
+    return before;
+}
+
+/* Without an offload thread it is the program's calls that get everything on. */
+void tug_services_count(struct tug_engine *engine) {
+    uint32_t all = 0, attended = 0, helped = tug_settings.progress == TUG_PROGRESS_CALLER;
+    for (struct tug_service *service = engine->services; service; service = service->state.next) {
+        const bool with_jobs = service->state.with_jobs, now = !with_jobs || engine->nactive > 0;
+        all += now;
+        attended += !with_jobs && service->attended;
+        helped += now && (with_jobs || service->attended ||
+                          (service->descriptor >= 0 && service->state.poll_inside == NULL));
+    }
+    change(&engine->nservices, all);
+    change(&tug_helped_services, helped);
+    const uint32_t before = change(&tug_attended_services, attended);
+    if (attended != before)
+        atomic_fetch_add(&tug_attendance, attended - before);
 }
 
 bool tug_services_poll(struct tug_engine *engine, bool more_comes) {
@@ -127,16 +144,6 @@ struct tug_bell *tug_engine_bell(const struct tug_engine *engine, bool *shared) 
     return bell;
 }
 
-/* Holder only. */
-static void count_helped(struct tug_service *service, bool is_there) {
-    const bool helped =
-        is_there && !service->state.with_jobs &&
-        (service->attended || (service->descriptor >= 0 && service->state.poll_inside == NULL));
-    if (helped != service->state.helped)
-        atomic_fetch_add(&tug_helped_services, helped ? 1u : -1u);
-    service->state.helped = helped;
-}
-
 /* Another service with the same descriptor, NULL: none. */
 static const struct tug_service *companion(const struct tug_service *service) {
     const struct tug_service *other = tug_engine.services;
@@ -192,35 +199,20 @@ static void add(void *argument) {
     struct tug_service *service = argument;
     service->state.was_busy = false;
     watch(service);
-    count_helped(service, true);
     service->state.next = tug_engine.services;
     tug_engine.services = service;
-    atomic_fetch_add(&tug_engine.nservices, 1);
+    tug_services_count(&tug_engine);
 }
 
 void tug_engine_serve(struct tug_service *service) {
+    tug_engine_keep_quiet();
     tug_engine_call(add, service);
-    tug_engine_nudge(&tug_engine);
-    tug_engine_ring_offload(&tug_engine);
     if (service->attended) {
         tug_lookout_scan(&tug_engine.driver.lookout);
         tug_lookout_scan(&tug_engine.offload.lookout);
-        atomic_fetch_add(&tug_attended_services, 1);
-        tug_engine_attend(1);
     }
-}
-
-/* +1 / -1 among those that are looked after with jobs; no longer among the others. */
-static void count_with_jobs(const struct tug_service *service, int change) {
-    struct tug_engine *engine = &tug_engine;
-    const bool jobs = engine->nactive > 0;
-    if (!service->state.with_jobs)
-        return;
-    if (jobs)
-        tug_services_with_jobs(engine, false);
-    engine->nwith_jobs += (unsigned)change;
-    if (jobs)
-        tug_services_with_jobs(engine, true);
+    tug_engine_nudge(&tug_engine);
+    tug_engine_ring_offload(&tug_engine);
 }
 
 /* The service is polled once before that: a quicker peer may have sent a packet already, which only
@@ -230,16 +222,10 @@ static void set_with_jobs(void *argument) {
     struct tug_service *service = argument;
     (void)tug_services_poll(&tug_engine, false);
     service->state.with_jobs = true;
-    count_helped(service, false);
-    atomic_fetch_sub(&tug_engine.nservices, 1);
-    count_with_jobs(service, 1);
+    tug_services_count(&tug_engine);
 }
 
 void tug_engine_serve_with_jobs(struct tug_service *service) {
-    if (service->attended) {
-        tug_engine_attend(-1);
-        atomic_fetch_sub(&tug_attended_services, 1);
-    }
     tug_engine_call(set_with_jobs, service);
 }
 
@@ -258,7 +244,7 @@ bool tug_services_all_inside(const struct tug_engine *engine) {
 static void set_inside(void *argument) {
     const struct inside *inside = argument;
     inside->service->state.poll_inside = inside->poll;
-    count_helped(inside->service, true);
+    tug_services_count(&tug_engine);
 }
 
 void tug_engine_serve_inside(struct tug_service *service,
@@ -271,7 +257,7 @@ void tug_engine_serve_outside(struct tug_service *service) {
     if (service->state.poll_inside == NULL)
         return;
     service->state.poll_inside = NULL;
-    count_helped(service, true);
+    tug_services_count(&tug_engine);
     tug_spin_look_end();
 }
 
@@ -290,22 +276,15 @@ static void take_out(void *argument) {
     *at = service->state.next;
     unwatch(service);
     tug_engine_serve_outside(service);
-    count_helped(service, false);
     for (const struct tug_service *other = tug_engine.services; other; other = other->state.next)
         leaving->bell_stays |= other->bell == service->bell;
     if (service->state.was_busy)
         tug_engine.nbusy--;
     tug_completer_count(&tug_engine);
-    if (!service->state.with_jobs)
-        atomic_fetch_sub(&tug_engine.nservices, 1);
-    count_with_jobs(service, -1);
+    tug_services_count(&tug_engine);
 }
 
 void tug_engine_unserve(struct tug_service *service) {
-    if (service->attended && !service->state.with_jobs) {
-        tug_engine_attend(-1);
-        atomic_fetch_sub(&tug_attended_services, 1);
-    }
     struct leaving leaving = {.service = service};
     tug_engine_call(take_out, &leaving);
     tug_engine_ring_offload(&tug_engine); /* it may sleep on the bell */
