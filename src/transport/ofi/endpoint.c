@@ -23,6 +23,7 @@
  * is read waits. What libfabric reads into is its own until it says that it has done: only then is
  * a lost source told. Where nobody wants the data they are not read.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -461,7 +462,7 @@ static void wake_reads(struct tug_ofi_endpoint *endpoint) {
 /* What the view has sent, and has not gone, is nobody's, nor what it was to read. */
 static void leave(struct tug_wire *wire) {
     struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
-    tug_ofi_forget_jobs(view);
+    assert(view->out == 0 && "a context ends when its operations have ended");
     for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {
         struct tug_ofi_send *send = &view->endpoint->sends[i];
         if (!send->out || send->view != view)
@@ -493,7 +494,7 @@ static void complete(struct tug_ofi_endpoint *endpoint, void *context, size_t by
     if (request->kind == TUG_OFI_READ) {
         take_read(context, error);
     } else if (request->kind == TUG_OFI_OPERATION) {
-        tug_ofi_job_ended(endpoint, context, error);
+        tug_ofi_job_ended(context, error);
     } else if (request->kind == TUG_OFI_RECEIVE) {
         if (error != 0)
             tug_log(TUG_VERBOSE_WARN,

@@ -217,13 +217,12 @@ bool tug_ofi_takes(void *state, const struct tug_operation *operation);
 void tug_ofi_post(void *state, struct tug_operation *operation);
 
 /* libfabric has executed a job's request, or has failed to: then error is not 0. */
-void tug_ofi_job_ended(struct tug_ofi_endpoint *endpoint, struct tug_ofi_job *job, int error);
+void tug_ofi_job_ended(struct tug_ofi_job *job, int error);
 
 /* Tries again what had no room. True if anything was sent. */
 bool tug_ofi_send_jobs(struct tug_ofi_endpoint *endpoint);
 
-/* The view leaves, or the endpoint closes: jobs touch it no more. */
-void tug_ofi_forget_jobs(struct tug_ofi_view *view);
+/* The endpoint closes. */
 void tug_ofi_free_jobs(struct tug_ofi_endpoint *endpoint);
 
 /* ---- ofi.c ---- */

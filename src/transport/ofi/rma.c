@@ -8,11 +8,10 @@
  *
  * An operation has a *job* until libfabric has executed its request. The job has what libfabric
  * reads or writes and the program does not own: the data of a short write, the operands and the
- * result of an atomic. It outlives the view if that leaves earlier. A write ends when its data are
- * visible at the target (FI_DELIVERY_COMPLETE; not with FI_INJECT, as libfabric 1.17's net then
- * reports the end too early). Requests complete in any order, so each reports its
- * completion. More than max_msg_size bytes take several requests, one after the other. A request
- * for which there is no room now waits for the next poll.
+ * result of an atomic. A write ends when its data are visible at the target (FI_DELIVERY_COMPLETE;
+ * not with FI_INJECT, as libfabric 1.17's net then reports the end too early). Requests complete in
+ * any order, so each reports its completion. More than max_msg_size bytes take several requests,
+ * one after the other. A request for which there is no room now waits for the next poll.
  *
  * After an error of a read or write, the operation goes by the next row, in packets: the owner of
  * the memory checks the key again and answers with the right error, and a lost peer is noticed. An
@@ -33,7 +32,7 @@
 
 struct tug_ofi_job {
     struct tug_ofi_request request; /* the first member */
-    struct tug_ofi_view *view;      /* NULL: it has left */
+    struct tug_ofi_view *view;
     struct tug_operation *operation;
     uint64_t words[3]; /* a short write's data; an atomic's operand, compared and found value */
     struct tug_ofi_job *next, *all; /* in the list of unused or unsent ones; of all */
@@ -123,16 +122,8 @@ static struct tug_ofi_job *take_job(struct tug_ofi_endpoint *endpoint) {
 }
 
 static void give_job(struct tug_ofi_endpoint *endpoint, struct tug_ofi_job *job) {
-    job->view = NULL;
     job->next = endpoint->unused;
     endpoint->unused = job;
-}
-
-void tug_ofi_forget_jobs(struct tug_ofi_view *view) {
-    for (struct tug_ofi_job *job = view->endpoint->jobs; job != NULL; job = job->all)
-        if (job->view == view)
-            job->view = NULL;
-    view->out = 0;
 }
 
 void tug_ofi_free_jobs(struct tug_ofi_endpoint *endpoint) {
@@ -241,9 +232,7 @@ bool tug_ofi_send_jobs(struct tug_ofi_endpoint *endpoint) {
     while (endpoint->unsent != NULL) {
         struct tug_ofi_job *job = endpoint->unsent;
         endpoint->unsent = job->next; /* first: callbacks may send more */
-        if (job->view == NULL) {
-            give_job(endpoint, job);
-        } else if (!attempt(job)) {
+        if (!attempt(job)) {
             endpoint->unsent = job;
             break;
         }
@@ -252,13 +241,9 @@ bool tug_ofi_send_jobs(struct tug_ofi_endpoint *endpoint) {
     return any;
 }
 
-void tug_ofi_job_ended(struct tug_ofi_endpoint *endpoint, struct tug_ofi_job *job, int error) {
+void tug_ofi_job_ended(struct tug_ofi_job *job, int error) {
     struct tug_ofi_view *view = job->view;
     struct tug_operation *operation = job->operation;
-    if (view == NULL) {
-        give_job(endpoint, job);
-        return;
-    }
     if (error != 0) {
         fail(job, error);
         return;
