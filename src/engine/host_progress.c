@@ -47,7 +47,6 @@ static bool poll(struct tug_engine *engine, struct tug_host_progress *progress) 
     const bool moved = look(engine);
     const uint64_t took = tug_clock_ns() - start;
     tug_stat_add(TUG_STAT_HOST_POLLS, 1);
-    progress->served |= moved;
     if (moved || tug_host_only_services())
         return moved;
     if (took < progress->empty_ns)

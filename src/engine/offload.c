@@ -91,7 +91,6 @@ struct beat {
     struct tug_host_progress host;
     bool news;              /* news at descriptors have ended the last sleep */
     bool moved;             /* something has moved since the thread looked on */
-    bool served;            /* peers have been answered since then */
     uint64_t crowded_until; /* no core is to spare before this (CLOCK_MONOTONIC, ns) */
 };
 
@@ -146,31 +145,8 @@ static bool settle(struct tug_engine *engine, struct beat *beat, struct tug_prep
     seen->watched = tug_sleeper_watch(engine, &engine->offload, prepared);
     tug_offload_round(engine, &moved);
     beat->moved |= moved;
-    beat->served |= moved && !seen->out;
     seen->still = moved ? 0 : seen->still + 1;
     return !moved;
-}
-
-/* A peer that has been answered probably asks again, and to be woken costs it more than the answer:
- * looks for a moment before it sleeps, unless callers look. */
-static void linger_for_peers(struct tug_engine *engine, struct beat *beat) {
-    uint64_t patience_ns = tug_engine_attended() ? 2 * TUG_LINGER_NS : TUG_LINGER_NS;
-    if (tug_lookout_useful(&engine->offload.lookout))
-        patience_ns = 0;
-    uint64_t until = tug_clock_ns() + patience_ns;
-    beat->served |= beat->host.served;
-    beat->host.served = false;
-    while (beat->served && !left_to_callers(engine)) {
-        bool moved = false;
-        if (tug_baton_take(&engine->ring))
-            tug_offload_round(engine, &moved);
-        uint64_t now = tug_clock_ns();
-        if (moved)
-            until = now + patience_ns;
-        beat->served = now < until;
-        for (int i = 0; i < 16; i++)
-            tug_cpu_pause();
-    }
 }
 
 /* Is a core to spare for this thread? The ranks that share the process's cores leave one for the
@@ -236,14 +212,6 @@ static bool stay_awake(struct tug_engine *engine, struct beat *beat) {
     return spare;
 }
 
-/* Before a sleep: looks on for a moment. */
-static void look_on(struct tug_engine *engine, struct beat *beat) {
-    if (!has_own_core(engine, beat))
-        linger_for_peers(engine, beat);
-    else if (!stay_awake(engine, beat))
-        beat->crowded_until = tug_clock_ns() + TUG_CROWDED_NS;
-}
-
 /* To the next beat: callers that have looked once are relied on until then, if that is not long. */
 static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
     const int64_t most_ns = tug_sleep_slower(TUG_DOUBLINGS);
@@ -267,11 +235,9 @@ static void forget_who_looked(struct tug_engine *engine) {
 static void answer_at_once(struct tug_engine *engine, struct beat *beat) {
     if (beat->news && !tug_engine_attended() && !left_to_callers(engine) &&
         tug_baton_take(&engine->ring)) {
-        const bool out = atomic_load(&engine->outstanding) > 0;
         bool moved;
         tug_offload_round(engine, &moved);
         beat->moved = moved;
-        beat->served = moved && !out;
     }
 }
 
@@ -302,7 +268,8 @@ static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
 
 static void sleep_a_beat(struct tug_engine *engine, struct beat *beat) {
     struct tug_observed *seen = &beat->seen;
-    look_on(engine, beat);
+    if (has_own_core(engine, beat) && !stay_awake(engine, beat))
+        beat->crowded_until = tug_clock_ns() + TUG_CROWDED_NS;
     beat->news = false;
     struct tug_prepared prepared = tug_sleeper_prepare(&engine->offload, NULL, false);
     observe(engine, beat);

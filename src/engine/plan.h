@@ -40,10 +40,6 @@
  * seconds. */
 #define TUG_SELDOM_NS 6400000
 
-/* The offload thread looks on for so long after it has answered a peer, twice as long while the
- * host is polled. Not told from its neighbours. */
-#define TUG_LINGER_NS 20000
-
 /* So many times in a row a caller leaves the offload thread in its deep sleep, whose descriptors
  * show the answer. Without any such time epochs after a pause over TCP take 1.9 times as long; a
  * caller that goes on is better off with a thread that looks. */

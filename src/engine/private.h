@@ -262,7 +262,6 @@ struct tug_host_progress {
     uint64_t empty_ns; /* time of a poll that finds nothing */
     int64_t pace_ns;   /* time to the next beat */
     unsigned called;   /* beats in a row in which the program was in the host or called it */
-    bool served;       /* a poll has moved something of a service; its reader resets it */
 };
 #define TUG_HOST_PROGRESS_INITIAL                                                                  \
     { .empty_ns = 2 * TUG_COLD_NS, .pace_ns = TUG_TICK_NS }
