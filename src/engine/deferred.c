@@ -28,9 +28,8 @@ static bool run_all(struct tug_deferred_list *deferred) {
     }
     for (; first != NULL; first = next) {
         next = first->next;
-        deferred->again = false;
         first->run(first);
-        moved |= !deferred->again;
+        moved |= atomic_load(&deferred->posted) != first; /* else it is to be tried again */
     }
     return moved;
 }
@@ -94,7 +93,6 @@ void tug_deferred_post(struct tug_deferred_list *deferred, struct tug_deferred *
 }
 
 void tug_deferred_retry(struct tug_deferred_list *deferred, struct tug_deferred *work) {
-    deferred->again = true;
     push(deferred, work);
     tug_engine_service_changed(&deferred->service);
 }

@@ -20,7 +20,6 @@ struct tug_deferred {
 struct tug_deferred_list {
     struct tug_service service;
     struct tug_deferred *_Atomic posted; /* a stack */
-    bool again;                          /* the work that runs is to be tried again; holder only */
 };
 
 /* Beginning and end, on the program's thread. */
