@@ -167,11 +167,12 @@ static inline bool goes_on(const struct tug_batch_form *form, enum tug_follows f
            tug_batch_has_form(tug_batch, form);
 }
 
-/* Puts one into the batch, where others may follow it. False: it goes another way. */
+/* Puts one into the batch, where others may follow it. on: goes_on(). False: it goes another way.
+ */
 static inline bool put_in(const struct tug_batch_form *form, uint64_t offset, const void *record,
-                          unsigned how, enum tug_follows follows) {
+                          unsigned how, enum tug_follows follows, bool on) {
     uint32_t distance;
-    if (!(goes_on(form, follows) && tug_batch_continues(tug_batch, offset, &distance)) &&
+    if (!(on && tug_batch_continues(tug_batch, offset, &distance)) &&
         !tug_batch_begin(form, how, offset, &distance))
         return false;
     tug_batch_add(distance, record, form->record);
@@ -181,10 +182,12 @@ static inline bool put_in(const struct tug_batch_form *form, uint64_t offset, co
 
 /* The same of one that counts in the thread's burst, and may be known by its form. */
 static inline bool put_in_burst(const struct tug_transfer *t, const struct tug_batch_form *form,
-                                const void *record, unsigned how, enum tug_follows follows) {
-    if (!put_in(form, t->offset, record, how, follows))
+                                const void *record, unsigned how, enum tug_follows follows,
+                                bool on) {
+    if (!put_in(form, t->offset, record, how, follows, on))
         return false;
-    memcpy(tug_small_form, t->form, sizeof(t->form));
+    if (!on || t->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM)
+        memcpy(tug_small_form, t->form, sizeof(t->form));
     tug_burst_add();
     return true;
 }
@@ -208,8 +211,9 @@ static inline bool batch_write(const struct tug_transfer *write) {
                                         .number = many ? ALONE : PACKED,
                                         .bytes = (uint16_t)write->bytes,
                                         .record = (uint16_t)write->bytes};
-    return put_in_burst(write, &form, write->here, many ? TUG_BATCH_WAITS : 0,
-                        beside && !many ? TUG_FOLLOWS_NOTHING : TUG_FOLLOWS_WRITES);
+    const enum tug_follows follows = beside && !many ? TUG_FOLLOWS_NOTHING : TUG_FOLLOWS_WRITES;
+    return put_in_burst(write, &form, write->here, many ? TUG_BATCH_WAITS : 0, follows,
+                        goes_on(&form, follows));
 }
 
 #define TOGETHER_MOST 128 /* bytes of a read that others accompany */
@@ -230,9 +234,10 @@ static inline bool batch_read(const struct tug_transfer *read) {
         .key = read->key->word[0],
         .bytes = (uint16_t)read->bytes,
         .record = (uint16_t)(read->then != NULL ? sizeof(place) : sizeof(place.to))};
-    return (goes_on(&form, TUG_FOLLOWS_READS) ||
-            tug_peer_serves(read->peer->context, read->peer->process)) &&
-           put_in_burst(read, &form, &place, TUG_BATCH_WAITS | TUG_BATCH_READS, TUG_FOLLOWS_READS);
+    const bool on = goes_on(&form, TUG_FOLLOWS_READS);
+    return (on || tug_peer_serves(read->peer->context, read->peer->process)) &&
+           put_in_burst(read, &form, &place, TUG_BATCH_WAITS | TUG_BATCH_READS, TUG_FOLLOWS_READS,
+                        on);
 }
 
 /* The same of a program's write, which counts at a counter of its own. */
@@ -251,7 +256,8 @@ bool tug_try_batch(struct tug_context *context, const struct tug_try *write,
                                         .number = (uint32_t)write->peer,
                                         .bytes = (uint16_t)write->bytes,
                                         .record = (uint16_t)write->bytes};
-    return put_in(&form, write->remote->offset, local, TUG_BATCH_PROMPT, TUG_FOLLOWS_TRIES);
+    return put_in(&form, write->remote->offset, local, TUG_BATCH_PROMPT, TUG_FOLLOWS_TRIES,
+                  goes_on(&form, TUG_FOLLOWS_TRIES));
 }
 
 /* ---- alone ---- */
