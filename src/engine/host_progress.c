@@ -5,11 +5,11 @@
  * the host is worth nothing, since that thread makes the progress itself, and it costs that thread
  * dearly, since the lock then changes hands through the kernel. So the offload thread polls if
  * the program has not called the host since the last beat, and at every TUG_CALLED_BEATS-th beat if
- * it has, since not every call makes progress (MPI_Win_sync in a loop). The pace of its polls is
- * TUG_GLANCE_NS after a poll that had an effect. Each poll without one doubles it, up to
- * TUG_TICK_NS, or up to the slowest beat if the host is polled for services alone, which know
- * whether there was an effect. A poll that had to sleep has met a thread inside the host, and
- * counts as one without.
+ * it has, since not every call makes progress (MPI_Win_sync in a loop): every TUG_GLANCE_NS for
+ * TUG_QUICK_NS after a poll that had an effect, every TUG_TICK_NS otherwise. If the host is polled
+ * for services alone, which know whether there was an effect, each poll without one doubles that,
+ * up to the slowest beat. A poll that had to sleep has met a thread inside the host, and counts as
+ * one without.
  */
 #include <sched.h>
 #include <sys/resource.h>
@@ -85,12 +85,17 @@ static bool is_called(const struct tug_engine *engine, struct tug_host_progress 
            (uint32_t)atomic_load_explicit(&engine->in_host, memory_order_relaxed) != 0;
 }
 
-/* After an effect more is likely to follow. */
-static int64_t next_pace(const struct tug_host_progress *progress, bool had_effect) {
-    const int64_t slowest_ns =
-        tug_host_only_services() ? tug_sleep_slower(TUG_DOUBLINGS) : TUG_TICK_NS;
-    const int64_t pace_ns = had_effect ? TUG_GLANCE_NS : 2 * progress->pace_ns;
-    return pace_ns < slowest_ns ? pace_ns : slowest_ns;
+/* After an effect more is likely to follow for a while. */
+static int64_t next_pace(struct tug_host_progress *progress, bool had_effect) {
+    const uint64_t now = tug_clock_ns();
+    const int64_t slower_ns = 2 * progress->pace_ns, slowest_ns = tug_sleep_slower(TUG_DOUBLINGS);
+    if (had_effect)
+        progress->quick_until = now + TUG_QUICK_NS;
+    if (now < progress->quick_until)
+        return TUG_GLANCE_NS;
+    if (!tug_host_only_services())
+        return TUG_TICK_NS;
+    return slower_ns < slowest_ns ? slower_ns : slowest_ns;
 }
 
 void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress, bool served) {

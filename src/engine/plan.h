@@ -95,8 +95,9 @@
  * lost an update in 20 of 500 runs without this, in none of 2 800 with it. */
 #define TUG_SETTLE_NS 1000000
 
-/* Polls of the host one after the other, each with an effect, go on for so long at most. Not tuned.
- */
+/* Polls of the host one after the other, each with an effect, go on for so long at most, and for so
+ * long after them polls come every TUG_GLANCE_NS. Without the second the native lane's target
+ * answers in 420 us in place of 300 (truly_passive). */
 #define TUG_QUICK_NS 1000000
 
 /* The call of a thread that has been inside the host for so long may depend on an answer of this

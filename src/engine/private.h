@@ -258,10 +258,11 @@ void tug_offload_round(struct tug_engine *engine, bool *moved);
 
 /* What the offload thread knows of it. */
 struct tug_host_progress {
-    uint64_t calls;    /* calls of the host by the program that waited, up to the last beat */
-    uint64_t empty_ns; /* time of a poll that finds nothing */
-    int64_t pace_ns;   /* time to the next beat */
-    unsigned called;   /* beats in a row in which the program was in the host or called it */
+    uint64_t calls;       /* calls of the host by the program that waited, up to the last beat */
+    uint64_t empty_ns;    /* time of a poll that finds nothing */
+    int64_t pace_ns;      /* time to the next beat */
+    uint64_t quick_until; /* CLOCK_MONOTONIC, ns */
+    unsigned called;      /* beats in a row in which the program was in the host or called it */
 };
 #define TUG_HOST_PROGRESS_INITIAL                                                                  \
     { .empty_ns = 2 * TUG_COLD_NS, .pace_ns = TUG_TICK_NS }
