@@ -3,12 +3,12 @@
  * completer); and sleeps if none of them can move. Holder only, all of it. */
 #include "engine/private.h"
 
-/* A thread that has entered a command may have written notes before, which go ahead of it. */
+/* A thread that has entered a command may have gathered operations before, which go ahead of it. */
 unsigned tug_executor_run(struct tug_engine *engine, unsigned limit) {
     struct tug_ring *ring = &engine->ring;
     struct tug_command *cell;
     unsigned executed = 0;
-    while (executed < limit && (cell = tug_ring_next(ring)) != NULL && tug_notes_execute()) {
+    while (executed < limit && (cell = tug_ring_next(ring)) != NULL && tug_gathered_start()) {
         cell->execute(cell);
         tug_ring_consume(ring, cell);
         executed++;
@@ -101,7 +101,7 @@ bool tug_engine_driving(void) {
 
 bool tug_driver_round(struct tug_engine *engine) {
     driving = true;
-    (void)tug_notes_execute();
+    (void)tug_gathered_start();
     bool moved = tug_executor_run(engine, TUG_BATCH) > 0;
     moved |= tug_completer_run(engine);
     moved |= engine->services != NULL && tug_services_poll(engine, false);
@@ -136,7 +136,7 @@ bool tug_driver_sleep(struct tug_engine *engine, bool (*done)(void *), void *arg
     bool watched = tug_sleeper_watch(engine, &engine->driver, &prepared);
     bool idle = engine->nactive == 0 && engine->services == NULL;
     limit_ns = tug_wait_limit(watched || idle, !idle && engine->seldom, limit_ns);
-    limit_ns = tug_notes_want(&engine->driver, TUG_NOTES_DRIVER, limit_ns);
+    limit_ns = tug_gather_want(&engine->driver, TUG_GATHER_DRIVER, limit_ns);
     if (tug_driver_round(engine))
         return true;
     if (engine->untold)

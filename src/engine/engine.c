@@ -45,7 +45,7 @@ int tug_engine_start(void (*poll_host)(void)) {
     engine->may_drive = tug_settings.progress != TUG_PROGRESS_THREAD || tug_host_reserved;
     atomic_store(&engine->outstanding, 0);
     atomic_store(&engine->waiting, 0);
-    tug_notes_begin_anew();
+    tug_gathered_begin_anew();
     engine->cores = tug_cores_find().count;
     atomic_store(&tug_attendance, 0);
     atomic_store(&engine->stopping, false);
@@ -99,13 +99,13 @@ void tug_engine_forked(void) {
 
 enum tug_entry tug_engine_enter(struct tug_ticket *ticket) {
     enum tug_entry entry = tug_ring_enter(&tug_engine.ring, tug_engine.may_drive, ticket);
-    if (entry == TUG_ENTRY_BATON && __builtin_expect(!tug_notes_go_ahead(), 0)) {
+    if (entry == TUG_ENTRY_BATON && __builtin_expect(!tug_gathered_start_ahead(), 0)) {
         (void)tug_services_poll(&tug_engine, false); /* room comes with answers */
         tug_engine_leave();
         return TUG_ENTRY_FULL;
     }
     if (entry == TUG_ENTRY_TICKET)
-        tug_notes_come_behind(ticket->position);
+        tug_gathered_come_behind(ticket->position);
     return entry;
 }
 
@@ -153,7 +153,7 @@ void tug_engine_before_send(void) {
 }
 
 static bool leave_told(struct tug_engine *engine) {
-    if (__builtin_expect(!tug_notes_wanted_by(TUG_NOTES_OFFLOAD), 1) || engine->nactive > 0 ||
+    if (__builtin_expect(!tug_gather_wanted_by(TUG_GATHER_OFFLOAD), 1) || engine->nactive > 0 ||
         engine->nbusy == 0 || engine->told >= TUG_LEFT_ASLEEP)
         return false;
     engine->told++;
@@ -174,7 +174,7 @@ void tug_engine_after_look(struct tug_engine *engine, bool told) {
     tug_engine_left(engine);
     /* seq_cst, after outstanding was stored: pairs with the offload thread's look before deep sleep
      */
-    if (!told && atomic_load(&engine->outstanding) > 0 && tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
+    if (!told && atomic_load(&engine->outstanding) > 0 && tug_gather_wanted_by(TUG_GATHER_OFFLOAD))
         tug_engine_ring_offload(engine);
 }
 
@@ -189,7 +189,7 @@ static void leave_with_work(struct tug_engine *engine) {
         left -= executed;
         if (executed > 0)
             tug_services_flush(engine);
-        else if (tug_notes_waiting())
+        else if (tug_gathered_waits())
             (void)tug_services_poll(engine, false); /* they find no room before answers come */
         bool stuck = executed == 0 && !tug_backoff_step(&backoff);
         if ((left == 0 || stuck) && engine->has_thread) {
@@ -529,7 +529,7 @@ void tug_engine_suspend(struct tug_waiter *wait) {
     if (first)
         tug_engine_nudge(engine); /* the driver may sleep without a limit */
     /* seq_cst, after the count: pairs with the thread's look at it before its deep sleep */
-    if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD) || !tug_lease_runs(&engine->news, tug_clock_ns()))
+    if (tug_gather_wanted_by(TUG_GATHER_OFFLOAD) || !tug_lease_runs(&engine->news, tug_clock_ns()))
         tug_engine_say_gone(engine);
 }
 

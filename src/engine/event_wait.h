@@ -119,7 +119,7 @@ struct tug_sleeper {
     struct tug_bell *stands_at;  /* the shared bell that it stood at last, */
     uint32_t stands_with;        /* with this key, */
     struct tug_stand stand;      /* since then */
-    struct tug_stand told;       /* since its bit of tug_notes_wanted is set */
+    struct tug_stand told;       /* since its bit of tug_gather_wanted is set */
     _Atomic bool out;            /* it is in the lookout, or about to be: ringing the bell alone
                                     does not wake it */
 };

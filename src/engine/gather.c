@@ -3,7 +3,7 @@
 
 #include "engine/private.h"
 
-_Atomic uint32_t tug_notes_wanted __attribute__((aligned(TUG_CACHE_LINE)));
+_Atomic uint32_t tug_gather_wanted __attribute__((aligned(TUG_CACHE_LINE)));
 
 /* ---- before there are any ---- */
 
@@ -26,8 +26,7 @@ static const struct tug_gathering nothing = {start_none, start_none,      has_no
 const struct tug_gathering *_Atomic tug_gathering = &nothing;
 
 void tug_engine_gather(const struct tug_gathering *gathering) {
-    /* release: pairs with the acquire in tug_gathering_now() */
-    atomic_store_explicit(&tug_gathering, gathering, memory_order_release);
+    atomic_store(&tug_gathering, gathering); /* seq_cst: pairs with the load in tug_gather_want() */
 }
 
 /* ---- for the writer ---- */
@@ -50,7 +49,7 @@ bool tug_engine_enter_idle(void) {
 }
 
 static void start_all(void *room) {
-    *(bool *)room = tug_notes_execute();
+    *(bool *)room = tug_gathered_start();
     if (!*(bool *)room)
         (void)tug_services_poll(&tug_engine, false); /* it comes with answers */
 }
@@ -66,23 +65,23 @@ void tug_engine_start_gathered(bool (*waits)(void)) {
 uint32_t tug_engine_take_wanted(void) {
     /* seq_cst: either the sleeper sets its bit after this, and then sees what was written before,
      * or it is told */
-    return atomic_fetch_and(&tug_notes_wanted, ~TUG_NOTES_DRIVER);
+    return atomic_fetch_and(&tug_gather_wanted, ~TUG_GATHER_DRIVER);
 }
 
 void tug_engine_tell_of_gathered(uint32_t wanted) {
-    if (wanted & TUG_NOTES_DRIVER)
+    if (wanted & TUG_GATHER_DRIVER)
         tug_engine_ring_driver(&tug_engine);
     /* the holder may put the baton down without another look */
-    if (wanted & TUG_NOTES_OFFLOAD)
+    if (wanted & TUG_GATHER_OFFLOAD)
         tug_engine_ring_offload(&tug_engine);
 }
 
-int64_t tug_notes_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_ns) {
+int64_t tug_gather_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_ns) {
     /* seq_cst, before the look that follows: pairs with tug_engine_take_wanted() */
-    if (!(atomic_fetch_or(&tug_notes_wanted, who) & who))
+    if (!(atomic_fetch_or(&tug_gather_wanted, who) & who))
         tug_stand_begin(&sleeper->told);
     /* a thread that writes for the first time fences after it has said so */
-    if (!tug_gathering_now()->has_others())
+    if (!atomic_load(&tug_gathering)->has_others())
         return limit_ns;
     tug_stand_fence(&sleeper->told);
     return tug_stand_limit(&sleeper->told, limit_ns);

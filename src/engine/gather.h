@@ -4,13 +4,13 @@
  *
  * The engine has them started in every round and ahead of every command. A thread that has written
  * one rings nobody, as long as somebody will look soon. A thread that sleeps longer than a beat,
- * the driver or the offload thread, sets its bit in tug_notes_wanted before it looks for gathered
+ * the driver or the offload thread, sets its bit in tug_gather_wanted before it looks for gathered
  * operations for the last time, and a thread that has written one looks at these bits. That would
  * be Dekker's way if the writer fenced its store from its load, which costs it as much as the whole
- * operation. It does not. The first sleep after the bit was set is timed; then the sleeper makes
- * the fence for all writers (base/membarrier.h), and looks once more. What was written before the
- * fence is seen by that look, and the writer of a later one sees the bit. tests/model/batch.pml
- * checks that.
+ * operation. It does not. So the sleeper's first sleep after it has set its bit is timed; then the
+ * sleeper makes a fence in all threads (base/membarrier.h), and looks once more. What was written
+ * before the fence is seen by that look, and the writer of a later one sees the bit.
+ * tests/model/batch.pml checks that.
  */
 #ifndef TUG_ENGINE_GATHER_H
 #define TUG_ENGINE_GATHER_H
@@ -53,12 +53,13 @@ bool tug_engine_enter_idle(void);
 /* Has what was gathered started until waits() is false. Any thread, not in callbacks. */
 void tug_engine_start_gathered(bool (*waits)(void));
 
-/* Those who want to be told of what is written, as they sleep. */
-#define TUG_NOTES_DRIVER 1u
-#define TUG_NOTES_OFFLOAD 2u
-extern _Atomic uint32_t tug_notes_wanted;
+/* The sleepers that want to be told of what is written. */
+#define TUG_GATHER_DRIVER 1u
+#define TUG_GATHER_OFFLOAD 2u
+extern _Atomic uint32_t tug_gather_wanted;
 
-/* Those who want to be told now, of whom the driver wants it once. */
+/* Returns the sleepers to wake, and clears the driver's bit; the offload thread's stays until the
+ * thread is rung. */
 uint32_t tug_engine_take_wanted(void);
 
 /* Wakes those. */
@@ -68,46 +69,46 @@ void tug_engine_tell_of_gathered(uint32_t wanted);
 
 /* Does it want to be told, as it sleeps? Of what is written, and of anything that it would have to
  * look after. seq_cst, after that was made so: pairs with its look before it sleeps. */
-static inline bool tug_notes_wanted_by(uint32_t who) {
-    return atomic_load(&tug_notes_wanted) & who;
+static inline bool tug_gather_wanted_by(uint32_t who) {
+    return atomic_load(&tug_gather_wanted) & who;
 }
 
 /* This sleeper, who is `who`, is told from now on; it looks before it sleeps. Returns how long it
  * may sleep at most, limit_ns or less (< 0: without a limit). */
 struct tug_sleeper;
-int64_t tug_notes_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_ns);
+int64_t tug_gather_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_ns);
 
 /* It looks at every beat. */
-static inline void tug_notes_want_not(uint32_t who) {
-    if (atomic_load_explicit(&tug_notes_wanted, memory_order_relaxed) & who)
-        atomic_fetch_and(&tug_notes_wanted, ~who);
+static inline void tug_gather_want_not(uint32_t who) {
+    if (atomic_load_explicit(&tug_gather_wanted, memory_order_relaxed) & who)
+        atomic_fetch_and(&tug_gather_wanted, ~who);
 }
 
-/* The functions of struct tug_gathering, where there is one. */
+/* The functions of struct tug_gathering. */
 extern const struct tug_gathering *_Atomic tug_gathering;
 
 static inline const struct tug_gathering *tug_gathering_now(void) {
-    /* acquire: pairs with the release in tug_engine_gather() */
+    /* acquire: pairs with the store in tug_engine_gather() */
     return atomic_load_explicit(&tug_gathering, memory_order_acquire);
 }
 
-static inline bool tug_notes_execute(void) {
+static inline bool tug_gathered_start(void) {
     return tug_gathering_now()->start();
 }
 
-static inline bool tug_notes_go_ahead(void) {
+static inline bool tug_gathered_start_ahead(void) {
     return tug_gathering_now()->start_ahead();
 }
 
-static inline bool tug_notes_waiting(void) {
+static inline bool tug_gathered_waits(void) {
     return tug_gathering_now()->waits();
 }
 
-static inline void tug_notes_come_behind(uint64_t position) {
+static inline void tug_gathered_come_behind(uint64_t position) {
     tug_gathering_now()->come_behind(position);
 }
 
-static inline void tug_notes_begin_anew(void) {
+static inline void tug_gathered_begin_anew(void) {
     tug_gathering_now()->begin_anew();
 }
 

@@ -140,7 +140,7 @@ void tug_engine_attend(int change) {
     if (change > 0 && before == 0 && engine->has_thread) {
         tug_engine_nudge(engine);
         /* seq_cst: pairs with the thread's look at the count before its deep sleep */
-        if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
+        if (tug_gather_wanted_by(TUG_GATHER_OFFLOAD))
             tug_engine_ring_offload(engine);
     }
 }
@@ -264,7 +264,7 @@ static void extend_lease(struct tug_engine *engine) {
     tug_lease_set(&engine->news, now + (tug_engine_looked_inside ? TUG_TICK_NS : TUG_GLANCE_NS));
     if (!tug_engine_looked_inside)
         return;
-    if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
+    if (tug_gather_wanted_by(TUG_GATHER_OFFLOAD))
         tug_engine_ring_offload(engine);
 }
 

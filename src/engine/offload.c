@@ -68,7 +68,7 @@ static bool offered(struct tug_engine *engine) {
 
 static bool wanted(struct tug_engine *engine) {
     return atomic_load(&engine->outstanding) > 0 || atomic_load(&tug_attendance) > 0 ||
-           atomic_load(&engine->stopping) || offered(engine) || tug_notes_waiting() ||
+           atomic_load(&engine->stopping) || offered(engine) || tug_gathered_waits() ||
            tug_engine_has_suspended();
 }
 
@@ -107,7 +107,7 @@ static void observe(struct tug_engine *engine, struct beat *beat) {
                    beat->host.called > 0;
     seen->offered = offered(engine);
     seen->held = tug_baton_is_held(&engine->ring);
-    seen->out = atomic_load(&engine->outstanding) > 0 || tug_notes_waiting();
+    seen->out = atomic_load(&engine->outstanding) > 0 || tug_gathered_waits();
     seen->services = tug_engine_serves();
     seen->suspended = tug_engine_has_suspended();
 }
@@ -166,7 +166,7 @@ static bool is_left_alone(struct tug_engine *engine, uint64_t now, uint64_t *loo
     }
     return offered(engine) ||
            ((!engine->may_drive || !tug_lease_runs(&engine->news, now)) &&
-            (atomic_load(&engine->outstanding) > 0 || tug_notes_waiting() || tug_engine_serves()));
+            (atomic_load(&engine->outstanding) > 0 || tug_gathered_waits() || tug_engine_serves()));
 }
 
 /* Polls the host, and looks at suspended waits, whose conditions may have come true outside of the
@@ -187,7 +187,7 @@ static bool stay_awake(struct tug_engine *engine, struct beat *beat) {
     uint64_t now = tug_clock_ns(), moved_ns = beat->moved ? now : 0, beat_ns = now;
     uint64_t looked_ns = 0;
     bool spare;
-    tug_notes_want_not(TUG_NOTES_OFFLOAD);
+    tug_gather_want_not(TUG_GATHER_OFFLOAD);
     beat->news = false; /* they are of the last sleep */
     do {
         bool moved = false;
@@ -216,7 +216,7 @@ static bool stay_awake(struct tug_engine *engine, struct beat *beat) {
 static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
     const int64_t most_ns = tug_sleep_slower(TUG_DOUBLINGS);
     const uint64_t until = tug_clock_ns() + (uint64_t)(limit_ns < most_ns ? limit_ns : most_ns);
-    tug_notes_want_not(TUG_NOTES_OFFLOAD);
+    tug_gather_want_not(TUG_GATHER_OFFLOAD);
     tug_lease_turn(&engine->news, TUG_LEASE_FRESH, until);
     return limit_ns;
 }
@@ -225,7 +225,7 @@ static int64_t begin_beat(struct tug_engine *engine, int64_t limit_ns) {
  * thread of this process has rung, the news that ended the sleep have waited for that caller's next
  * look in vain. A caller that still looks sets the lease again. */
 static void forget_who_looked(struct tug_engine *engine) {
-    if (tug_notes_wanted_by(TUG_NOTES_OFFLOAD))
+    if (tug_gather_wanted_by(TUG_GATHER_OFFLOAD))
         tug_lease_turn(&engine->news, TUG_LEASE_FRESH, 0);
 }
 
@@ -251,7 +251,7 @@ static void sleep_as_planned(struct tug_engine *engine, struct beat *beat,
                              const struct tug_sleep_plan *plan,
                              const struct tug_prepared *prepared) {
     const bool deep = plan->how == TUG_SLEEP_DEEP;
-    const int64_t limit_ns = deep ? tug_notes_want(&engine->offload, TUG_NOTES_OFFLOAD, -1)
+    const int64_t limit_ns = deep ? tug_gather_want(&engine->offload, TUG_GATHER_OFFLOAD, -1)
                                   : begin_beat(engine, plan->limit_ns);
     /* seq_cst on both sides: wanted() sees the work of a thread that saw no wish here */
     if (deep && wanted(engine))

@@ -134,9 +134,7 @@
 #define TUG_OVERSUBSCRIBED_PAUSES 20
 #define TUG_YIELDS 1000
 
-/* Commands that a thread executes for others before it offers the baton, and half the notes of its
- * own before it looks for answers: 8-byte writes over TCP had 8.5 M/s with a look every 128 notes,
- * 10.5 to 12 with one every 512 (and fewer acknowledgements). */
+/* Commands that a thread executes for others before it offers the baton. Not tuned. */
 #define TUG_BATCH 256
 
 /* -- an offload thread with a core to spare -- */
@@ -174,7 +172,7 @@ struct tug_observed {
     unsigned steady; /* beats in a row that were served */
     bool offered;    /* the baton was put down while commands were left */
     bool held;       /* a thread has the baton */
-    bool out;        /* jobs, operations or notes are outstanding */
+    bool out;        /* jobs or operations are outstanding, or gathered */
     bool services;   /* there are peers to answer */
     bool watched;    /* news of all that is out, and of peers, end a sleep without a limit */
     int64_t host_ns; /* to the next poll of the host; < 0: none is due */

@@ -244,7 +244,7 @@ static inline void tug_engine_ring_driver(struct tug_engine *engine) {
 void tug_engine_nudge(struct tug_engine *engine);
 
 static inline void tug_engine_ring_offload(struct tug_engine *engine) {
-    tug_notes_want_not(TUG_NOTES_OFFLOAD); /* it looks again, and says so again */
+    tug_gather_want_not(TUG_GATHER_OFFLOAD); /* it looks again, and says so again */
     if (engine->has_thread && tug_sleeper_ring(&engine->offload))
         tug_engine_count_wakes(TUG_STAT_OFFLOAD_WAKES, TUG_TRACE_OFFLOAD_WAKES, 1);
 }

@@ -21,15 +21,16 @@
  *
  * Order: the records of a thread are started in the order in which they were written, before
  * whatever the thread enters the engine for afterwards, and behind what it has entered before (as
- * long as that is in the engine's ring, nothing is written here). Between threads, one that calls
- * tug_batch_settle() comes behind all that others have written before (happens-before); one that
- * enters the engine, behind what was to be in order; and that, behind what others have written or
- * entered.
+ * long as that is in the engine's ring, nothing is written here). Between threads:
+ * tug_batch_settle() waits for all earlier records of all threads. A command runs after all earlier
+ * IN_ORDER records. An IN_ORDER record runs after all earlier records and commands, or is refused;
+ * then the thread enters the engine, and comes behind earlier commands and IN_ORDER records.
+ * ("Earlier" is happens-before.)
  *
  * A record may lie until the offload thread's next beat, or, without one, for as long as its writer
- * neither enters the engine nor fills its batch, and nobody drives. So batches are only for what
- * need not be done before the writer asks for it (tug_batch_settle()). While nothing is out, and
- * nobody would look soon, the writer starts its record itself, so that something is.
+ * neither enters the engine nor fills its batch, and no thread drives. So batches are only for what
+ * need not be done before the writer asks for it (tug_batch_settle()). While no operation is out,
+ * no thread may poll soon: the writer then starts its record itself.
  *
  * Pairings: tug_batch_add() releases `written`, the holder acquires it (forms and records); the
  * holder releases `started`, the writer acquires it before it writes there again. A batch goes on
@@ -57,7 +58,7 @@ struct tug_batch_form {
     /* Of n operations, whose records stand together at `run`, returns how many have been started:
      * the others are for a later call. By the holder of the baton; may not block. */
     uint32_t (*start)(const struct tug_batch_form *form, const unsigned char *run, uint32_t n);
-    void *target; /* start() knows what these are; a form with the same ones is the same form */
+    void *target; /* what start() needs; forms with equal fields are one form */
     uint64_t end;
     uint64_t key;
     uint64_t offset; /* that distances are from */
@@ -68,12 +69,12 @@ struct tug_batch_form {
 
 struct tug_batch {
     _Atomic uint64_t written __attribute__((aligned(TUG_CACHE_LINE))); /* bytes; writer only */
-    uint64_t due; /* writer only: up to here it writes records of `form` without a look */
+    uint64_t due; /* writer only: records of `form` fit up to here without tug_batch_begin() */
     unsigned how; /* writer only: tug_batch_begin()'s */
-    bool shy;     /* writer only: nothing was out when its last record was begun */
+    bool shy; /* writer only: no operation was out at tug_batch_begin(), so it starts the record */
     struct tug_batch_form form; /* writer only: of what it has written last */
     uint64_t seen;              /* writer only: at least so much has been started */
-    uint64_t part;              /* writer only: when it comes here, it starts what it has written */
+    uint64_t part;              /* writer only: behind this it starts what it has written */
     uint64_t entered; /* writer only: the position in the engine's ring behind its last command */
     uint64_t bit;     /* of the masks of batches: this one's */
     _Atomic uint64_t reads; /* behind the last read in it; writer only */
@@ -88,7 +89,7 @@ extern _Thread_local struct tug_batch *tug_batch; /* this thread's, or NULL: it 
 enum tug_batch_how {
     /* It comes behind what other threads have written or entered before. */
     TUG_BATCH_IN_ORDER = 1,
-    /* Only while something is out, whose end will have somebody look. */
+    /* Refused while no operation is out: no completion would have a thread look. */
     TUG_BATCH_PROMPT = 2,
     /* It waits for others, even if nothing is out; the writer starts some of them now and then, so
      * that they travel while it goes on. */
@@ -97,8 +98,8 @@ enum tug_batch_how {
 };
 
 /* Makes room for one record of that form, at that offset, to be written by tug_batch_add(), and
- * says how far from the form's offset it is. False: the thread enters the engine instead. Not in
- * callbacks. Any thread. */
+ * says how far from the form's offset it is. False: the thread enters the engine instead. May call
+ * callbacks, which may write records of this thread. Any thread. */
 bool tug_batch_begin(const struct tug_batch_form *form, unsigned how, uint64_t offset,
                      uint32_t *distance);
 
@@ -128,7 +129,7 @@ tug_batch_continues(const struct tug_batch *batch, uint64_t offset, uint32_t *di
                             1);
 }
 
-/* The record that was written has to be started, or told of. */
+/* Starts the thread's batch, or wakes the sleepers that have set their bit. For tug_batch_add(). */
 void tug_batch_announce(struct tug_batch *batch);
 
 /* Writes the record for which there is room; bytes: of the form's record. */
@@ -140,13 +141,13 @@ static inline __attribute__((always_inline)) void tug_batch_add(uint32_t distanc
     memcpy(at, &distance, sizeof(distance));
     if (__builtin_expect(bytes == 8, 1))
         memcpy(at + sizeof(distance), data, 8);
-    else
+    else if (bytes > 0)
         memcpy(at + sizeof(distance), data, bytes);
     /* release: pairs with the acquire of the holder */
     atomic_store_explicit(&batch->written, written + tug_batch_step(bytes), memory_order_release);
     atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the order, see gather.h */
     if (__builtin_expect(
-            batch->shy | (atomic_load_explicit(&tug_notes_wanted, memory_order_relaxed) != 0), 0))
+            batch->shy | (atomic_load_explicit(&tug_gather_wanted, memory_order_relaxed) != 0), 0))
         tug_batch_announce(batch);
 }
 

@@ -1,3 +1,4 @@
+#include "llcl/batch.h"
 #include "llcl/copies.h"
 #include "llcl/long.h"
 
@@ -424,6 +425,7 @@ static void look(void *argument) {
 /* Ends this process's operations, and says so to the others. */
 static void begin_to_leave(struct tug_context *context, struct tug_context *all) {
     struct look what = {context, all, true};
+    tug_batch_settle(); /* what other threads have written, too */
     for (;;) {
         tug_engine_call(look, &what);
         if (!what.busy)

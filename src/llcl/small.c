@@ -28,10 +28,13 @@ static inline void count_in_hand(struct tug_generation *generation, int change) 
 
 static bool start_packed(struct tug_context *context, const struct tug_try *request,
                          const void *data) {
-    if (!tug_try_post_in_hand(context, request, (unsigned char *)(uintptr_t)data, NULL))
-        return false;
-    tug_engine_service_began(&context->service);
-    return true;
+    const bool room =
+        tug_try_post_in_hand(context, request, (unsigned char *)(uintptr_t)data, NULL);
+    if (room)
+        tug_engine_service_began(&context->service);
+    else
+        tug_context_ask(context); /* those that rest may have all tags */
+    return room;
 }
 
 /* A read or write of memory that only packets reach, for which the key's first word does. False: no
@@ -167,27 +170,37 @@ static inline bool goes_on(const struct tug_batch_form *form, enum tug_follows f
            tug_batch_has_form(tug_batch, form);
 }
 
-/* Puts one into the batch, where others may follow it. on: goes_on(). False: it goes another way.
- */
-static inline bool put_in(const struct tug_batch_form *form, uint64_t offset, const void *record,
-                          unsigned how, enum tug_follows follows, bool on) {
-    uint32_t distance;
-    if (!(on && tug_batch_continues(tug_batch, offset, &distance)) &&
-        !tug_batch_begin(form, how, offset, &distance))
+bool tug_small_begin_like(uint64_t offset, uint32_t *distance) {
+    const struct tug_batch_form form = tug_batch->form; /* callbacks may write others meanwhile */
+    const enum tug_follows follows = tug_burst.follows;
+    if (!tug_batch_begin(&form, tug_batch->how, offset, distance))
         return false;
-    tug_batch_add(distance, record, form->record);
     tug_burst.follows = (uint8_t)follows;
     return true;
 }
 
-/* The same of one that counts in the thread's burst, and may be known by its form. */
+/* Puts one into the batch, where others may follow it, known by those words (NULL: by none). on:
+ * goes_on(). False: it goes another way. What is known of it stands before it is written: callbacks
+ * may write others then. */
+static inline bool put_in(const struct tug_batch_form *form, uint64_t offset, const void *record,
+                          unsigned how, enum tug_follows follows, bool on, const uint64_t *known) {
+    uint32_t distance;
+    if (!(on && tug_batch_continues(tug_batch, offset, &distance)) &&
+        !tug_batch_begin(form, how, offset, &distance))
+        return false;
+    if (known != NULL && (!on || known[TUG_FORM_WORDS - 1] != TUG_NO_FORM))
+        memcpy(tug_small_form, known, sizeof(tug_small_form));
+    tug_burst.follows = (uint8_t)follows;
+    tug_batch_add(distance, record, form->record);
+    return true;
+}
+
+/* The same of one that counts in the thread's burst. */
 static inline bool put_in_burst(const struct tug_transfer *t, const struct tug_batch_form *form,
                                 const void *record, unsigned how, enum tug_follows follows,
                                 bool on) {
-    if (!put_in(form, t->offset, record, how, follows, on))
+    if (!put_in(form, t->offset, record, how, follows, on, t->form))
         return false;
-    if (!on || t->form[TUG_FORM_WORDS - 1] != TUG_NO_FORM)
-        memcpy(tug_small_form, t->form, sizeof(t->form));
     tug_burst_add();
     return true;
 }
@@ -257,7 +270,7 @@ bool tug_try_batch(struct tug_context *context, const struct tug_try *write,
                                         .bytes = (uint16_t)write->bytes,
                                         .record = (uint16_t)write->bytes};
     return put_in(&form, write->remote->offset, local, TUG_BATCH_PROMPT, TUG_FOLLOWS_TRIES,
-                  goes_on(&form, TUG_FOLLOWS_TRIES));
+                  goes_on(&form, TUG_FOLLOWS_TRIES), NULL);
 }
 
 /* ---- alone ---- */

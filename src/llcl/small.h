@@ -172,16 +172,15 @@ static inline void tug_peer_message(const struct tug_peer_message *message) {
 
 /* ---- one more like the last ---- */
 
-/* What this thread's last operation in its batch is known by, if another may follow it, which
- * tug_burst.follows says. */
+/* What this thread's last operation in its batch is known by, while tug_burst.follows says that
+ * another may follow it. */
 extern _Thread_local uint64_t tug_small_form[TUG_FORM_WORDS];
 
-/* Is an operation of that form, on what that key names, like the last in this thread's batch? */
-static inline bool tug_small_is_like(bool writes, const uint64_t form[TUG_FORM_WORDS],
-                                     uint64_t key) {
+/* Is an operation of that form like the last in this thread's batch? */
+static inline bool tug_small_is_like(bool writes, const uint64_t form[TUG_FORM_WORDS]) {
     return tug_burst.follows == (writes ? TUG_FOLLOWS_WRITES : TUG_FOLLOWS_READS) &&
            tug_small_form[0] == form[0] && tug_small_form[1] == form[1] &&
-           tug_small_form[2] == form[2] && tug_batch->form.key == key;
+           tug_small_form[2] == form[2];
 }
 
 /* The bytes of one that is like it. */
@@ -189,13 +188,15 @@ static inline size_t tug_small_bytes(void) {
     return tug_batch->form.bytes;
 }
 
+/* tug_batch_begin() of one more of the last form. */
+bool tug_small_begin_like(uint64_t offset, uint32_t *distance);
+
 /* One that is like it joins it. False: it goes the long way, nothing happened. */
 static inline __attribute__((always_inline)) bool tug_small_follow(bool writes, uint64_t offset,
                                                                    const void *here) {
     const struct tug_batch *batch = tug_batch;
     uint32_t distance;
-    if (!tug_batch_continues(batch, offset, &distance) &&
-        !tug_batch_begin(&batch->form, batch->how, offset, &distance))
+    if (!tug_batch_continues(batch, offset, &distance) && !tug_small_begin_like(offset, &distance))
         return false;
     tug_burst_add();
     if (!writes) /* where what is read goes */

@@ -2,8 +2,8 @@
  *
  * A peer's vector holds what waits for all threads of this process, under a mutex. It keeps the
  * registration that it is about from ending (tug_reach_begin()) while there is anything: programs
- * end registrations when operations are complete. A note has the engine's thread do what nobody
- * flushes.
+ * end registrations when operations are complete. A record in a batch has the engine's thread
+ * do what nobody flushes.
  */
 #include "llcl/vector.h"
 
@@ -50,7 +50,7 @@ struct tug_vector {
     struct tug_mutex mutex;
     struct tug_peer *peer;
     struct tug_mutex *atomicity; /* of the combinations; the peer's */
-    _Atomic bool noted;          /* a note stands in some notebook, or is about to */
+    _Atomic bool noted;          /* a record stands in some batch, or is about to */
     struct tug_key key;          /* of the registration; while there are any: */
     struct tug_reach reach;      /* it */
     struct combinations combinations;
@@ -305,7 +305,7 @@ void tug_vector_submit(struct tug_peer *peer) {
 
 /* Nobody has flushed, or has by now. As the holder of the baton, who waits for nobody: whoever has
  * the mutex does what waits, or adds to it and looks at `noted` after that (note_submit()). Either
- * it sees that there is no note any more, or this try comes behind it. */
+ * it sees that there is no record any more, or this try comes behind it. */
 static uint32_t start_submit(const struct tug_batch_form *form, const unsigned char *run,
                              uint32_t n) {
     struct tug_vector *vector = form->target;

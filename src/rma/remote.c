@@ -338,7 +338,9 @@ static struct tug_remote *make(const struct team_domain *of_team) {
     if (remote == NULL)
         return NULL;
     memset(remote, 0, bytes);
+    static _Atomic uint32_t made;
     remote->team = team;
+    remote->serial = atomic_fetch_add_explicit(&made, 1, memory_order_relaxed);
     remote->domain = of_team->domain;
     remote->nranks = team->nranks;
     remote->rank = team->rank;

@@ -239,6 +239,7 @@ struct tug_remote {
     bool ordered;   /* what is small goes in packets, as messages do, and none overtakes another */
     unsigned char *brought; /* memory of this rank alone, to be freed; NULL: none */
     uint32_t number;
+    uint32_t serial; /* of this process's windows: no other has had it */
     int nranks, rank;
     unsigned char *base;
     MPI_Aint size;

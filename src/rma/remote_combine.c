@@ -161,7 +161,7 @@ static bool begin(const struct tug_remote_combination *c, struct tug_reach *ther
         return *gathered = true;
     if (tug_peer_has_gathered(&state->peer)) {
         tug_vector_submit(&state->peer);
-        tug_batch_settle(); /* of its note: or it is not quiet */
+        tug_batch_settle(); /* its record: or it is not quiet */
     }
     return (place->shortcut == TUG_SHORTCUT_ANY || is_worth_a_call(c, target)) &&
            tug_peer_is_quiet(&state->peer) &&

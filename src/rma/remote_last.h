@@ -19,10 +19,9 @@
 #include "rma/window.h"
 
 /* What LLCL knows it by. */
-static inline void tug_remote_form(uint64_t form[TUG_FORM_WORDS],
-                                   const struct tug_remote_target *target, MPI_Datatype type,
-                                   MPI_Count n) {
-    form[0] = (uintptr_t)target;
+static inline void tug_remote_form(uint64_t form[TUG_FORM_WORDS], const struct tug_remote *remote,
+                                   int rank, MPI_Datatype type, MPI_Count n) {
+    form[0] = (uint64_t)remote->serial << 32 | (uint32_t)rank;
     form[1] = (uint64_t)(uintptr_t)type;
     form[2] = (uint64_t)n;
 }
@@ -40,9 +39,8 @@ tug_remote_join_last(MPI_Win win, bool writes, const void *here, MPI_Count n, MP
     const uint8_t wanted = atomic_load_explicit(&remote->contact_wanted, memory_order_relaxed);
     uint64_t form[TUG_FORM_WORDS];
     MPI_Aint offset;
-    tug_remote_form(form, target, type, n);
-    if (type != target_type || n != target_n ||
-        !tug_small_is_like(writes, form, target->key.word[0]) ||
+    tug_remote_form(form, remote, rank, type, n);
+    if (type != target_type || n != target_n || !tug_small_is_like(writes, form) ||
         atomic_load_explicit(&tug_owed_locks, memory_order_relaxed) != 0 ||
         !tug_epochs_allow(&window->epochs, rank) ||
         (wanted != 0 && !tug_remote_has_contact(remote, rank, wanted)) || disp < 0 ||

@@ -24,7 +24,7 @@ static inline struct tug_transfer transfer_of(const struct tug_ways *ways,
                                     .shortcut = shortcut,
                                     .form = {0, 0, TUG_NO_FORM}};
     if (ways->plain != NULL)
-        tug_remote_form(transfer.form, ways->target, ways->plain->target_type,
+        tug_remote_form(transfer.form, ways->remote, ways->rank, ways->plain->target_type,
                         ways->plain->target_count);
     return transfer;
 }

@@ -171,7 +171,7 @@ static int drain_outstanding(struct tug_remote *remote, struct tug_outstanding *
 static void begin_flush(bool local) {
     tug_burst_end();
     tug_burst.awaited = !local;
-    /* operations in notes count as started when the notes are executed */
+    /* operations in batches count as started when the holder starts them */
     if (local)
         tug_batch_settle_reads();
     else
@@ -198,7 +198,7 @@ static bool waits(const struct tug_remote_state *state, bool local) {
 int tug_remote_flush(struct tug_remote *remote, int rank, bool local) {
     struct tug_remote_state *state = tug_remote_state_of(remote, rank);
     if (state != NULL)
-        tug_peer_end_gathering(&state->peer); /* before its note is looked at */
+        tug_peer_end_gathering(&state->peer); /* before its record is started */
     begin_flush(local);
     if (state == NULL || !waits(state, local))
         tug_context_pass(remote->domain->context);

@@ -597,7 +597,7 @@ end_asked:
 end_timed:
                 asleep[me] == 0 || (outstanding > 0 && FREE(state));
                 asleep[me] = 0
-            :: wish = 1; /* tug_notes_want(), and it stays until somebody rings */
+            :: wish = 1; /* tug_gather_want(), and it stays until somebody rings */
                 if
                 :: outstanding > 0 || (state & OFFER) -> key[me] = 0
                 :: else ->

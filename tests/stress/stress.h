@@ -77,7 +77,7 @@ static void stress_on_alarm(int number) {
             (unsigned long long)atomic_load(&engine->ring.cells[head & engine->ring.mask].seq),
             atomic_load(&engine->outstanding), (uint32_t)atomic_load(&engine->waiters.out),
             atomic_load(&engine->waiters.coming), atomic_load(&engine->driver.own.word),
-            atomic_load(&engine->offload.own.word), tug_notes_wanted_by(TUG_NOTES_OFFLOAD),
+            atomic_load(&engine->offload.own.word), tug_gather_wanted_by(TUG_GATHER_OFFLOAD),
             (unsigned long long)stress.seed);
     abort();
 }

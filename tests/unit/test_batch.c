@@ -245,6 +245,61 @@ static void forms_and_records_come_out_as_they_went_in(void **state) {
     end_job();
 }
 
+/* A callback, which runs while room is made, writes a record of another form. */
+static uint64_t written_meanwhile;
+
+static bool poll_and_write(struct tug_service *service, bool more_comes) {
+    (void)service, (void)more_comes;
+    if (written_meanwhile > 0)
+        return false;
+    written_meanwhile = 1;
+    assert_true(write_bytes(77, 0, 3));
+    return false;
+}
+
+static void flush(struct tug_service *service);
+static bool busy(struct tug_service *service);
+static bool arm(struct tug_service *service);
+
+static void callbacks_write_other_forms_meanwhile(void **state) {
+    (void)state;
+    static struct tug_bell bell;
+    struct tug_service service = {.poll = poll_and_write,
+                                  .flush = flush,
+                                  .busy = busy,
+                                  .arm = arm,
+                                  .bell = &bell,
+                                  .descriptor = -1};
+    unsigned n = 0;
+    begin_job();
+    written_meanwhile = 1;
+    tug_engine_serve(&service);
+    room = 0; /* the writer looks when its batch is full and nothing can be started */
+    while (write_as(n, TUG_BATCH_WAITS))
+        n++;
+    room = UINT32_MAX;
+    tug_batch_settle();
+    expect(n);
+    written_meanwhile = 0;
+    room = 50;
+    const unsigned first = n;
+    for (; written_meanwhile == 0; n++) {
+        const struct tug_batch_form form = tug_batch->form;
+        uint32_t distance;
+        assert_int_equal(form.record, 8);
+        assert_true(tug_batch_begin(&form, TUG_BATCH_WAITS, n, &distance));
+        add(distance, n, 8);
+    }
+    assert_in_range(n - first, 1, 1000);
+    room = UINT32_MAX;
+    tug_batch_settle();
+    assert_int_equal(executed, n + 1);
+    assert_int_equal(order[(executed - 1) % 4096], n - 1);
+    assert_int_equal(order[(executed - 2) % 4096], 77); /* it was written while n - 1 was begun */
+    end_job();
+    tug_engine_unserve(&service);
+}
+
 static void a_distance_reaches_as_far_as_it_can(void **state) {
     (void)state;
     const uint64_t base = UINT64_C(1) << 40, half = UINT64_C(1) << 31;
@@ -635,7 +690,7 @@ static void what_nobody_asks_for_is_started(void **state) {
         atomic_store(&answered, false);
         begin_job();
         end_job();
-        CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
+        CHECK_SOON(tug_gather_wanted_by(TUG_GATHER_OFFLOAD));
         check_sleep_us(5000);
         write_an_answer(TUG_BATCH_WAITS);
         CHECK_SOON(is_answered(NULL));
@@ -652,7 +707,7 @@ static void a_record_that_comes_late_is_started(void **state) {
         begin_job();
         assert_true(tug_batch_begin(&answers, 0, 0, &distance));
         end_job();
-        CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
+        CHECK_SOON(tug_gather_wanted_by(TUG_GATHER_OFFLOAD));
         check_sleep_us(5000);
         tug_batch_add(distance, NULL, 0);
         CHECK_SOON(is_answered(NULL));
@@ -736,6 +791,7 @@ int main(void) {
         CASE(some_follow_without_a_look),
         CASE(none_follows_that_wants_a_look),
         CASE(forms_and_records_come_out_as_they_went_in),
+        CASE(callbacks_write_other_forms_meanwhile),
         CASE(a_distance_reaches_as_far_as_it_can),
         CASE(a_form_is_written_once),
         CASE(none_follows_a_command_without_a_look),

@@ -392,7 +392,7 @@ static void who_cannot_look_after_all_from_inside_does_not_say_so(void **state) 
  * was in its deep sleep. */
 static uint64_t post_something(bool deaf) {
     struct tug_ticket ticket;
-    CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
+    CHECK_SOON(tug_gather_wanted_by(TUG_GATHER_OFFLOAD));
     check_sleep_us(1000); /* it says so before it sleeps */
     const uint64_t before = atomic_load(&tug_stat_values[TUG_STAT_OFFLOAD_WAKES]);
     assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_BATON);
@@ -450,7 +450,7 @@ static void what_is_left_from_inside_wakes_it_once(void **state) {
     start_engine(TUG_PROGRESS_AUTO, 16);
     tug_stats_on = true;
     tug_engine_serve(&mail.service);
-    CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
+    CHECK_SOON(tug_gather_wanted_by(TUG_GATHER_OFFLOAD));
     assert_int_equal(tug_engine_enter(&ticket), TUG_ENTRY_BATON);
     tug_lease_set(&tug_engine.news, TUG_LEASE_FRESH);
     const uint64_t first = wakes_by_looks(1), until = atomic_load(&tug_engine.news.until);
@@ -490,7 +490,7 @@ static void who_posts_on_and_on_wakes_it(void **state) {
  * ever.
  */
 static int arms_in_deep_sleep(void) {
-    CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD) && atomic_load(&tug_engine.offload.out));
+    CHECK_SOON(tug_gather_wanted_by(TUG_GATHER_OFFLOAD) && atomic_load(&tug_engine.offload.out));
     return atomic_load(&mail.arms);
 }
 
@@ -554,7 +554,7 @@ static void news_after_a_look_that_was_long_ago(void **state) {
     tug_engine_serve(&mail.service);
     for (int i = 1; i <= 100 && !prompt; i++) {
         check_sleep_us(5000);
-        CHECK_SOON(tug_notes_wanted_by(TUG_NOTES_OFFLOAD));
+        CHECK_SOON(tug_gather_wanted_by(TUG_GATHER_OFFLOAD));
         tug_engine_poll();
         const uint64_t begin_ns = tug_clock_ns();
         atomic_store(&mail.sent, i);

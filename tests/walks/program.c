@@ -42,6 +42,10 @@ void __cyg_profile_func_exit(void *function, void *caller) {
 }
 
 static void print_walk(const char *name) {
+    if (nevents == EVENTS) {
+        fprintf(stderr, "%s enters more functions than there is room for\n", name);
+        exit(1);
+    }
     printf("walk %s\n", name);
     for (unsigned i = 0; i < nevents; i++)
         printf("%d %p\n", events[i].depth, events[i].function);

@@ -49,6 +49,8 @@ def run(mpiexec, library, program, kind, settings):
         env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
     base, walks, last = None, {}, None
     for line in out.splitlines():
+        if not line.startswith(("base ", "walk ")) and not line[:1].isdigit():
+            continue  # another's
         first, second = line.split()
         if first == "base":
             base = int(second, 16)

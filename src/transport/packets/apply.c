@@ -79,8 +79,9 @@ static struct tug_registration *find_run(struct tug_memory_table *memory,
 static inline uint64_t offset_in_run(const struct tug_record *record, const unsigned char *at) {
     int32_t distance;
     memcpy(&distance, at, sizeof(distance));
-    __asm__("" : "+r"(distance)); /* read once: a peer may still change it */
-    return record->words[1] + (uint64_t)(int64_t)distance;
+    uint64_t offset = record->words[1] + (uint64_t)(int64_t)distance;
+    __asm__("" : "+r"(offset)); /* read once: a peer may still change it */
+    return offset;
 }
 
 static inline void copy_one(unsigned char *to, const unsigned char *from, size_t length) {

@@ -60,11 +60,10 @@
  * A RUN is several short writes to one registration, all of one length and under one tag. They
  * stand as the records of a batch do (llcl/batch.h), each with its distance from the offset:
  *
- *        0      1        2       4      8     16       24           28
- *       +------+--------+-------+------+-----+--------+------------+--------------+------------+---
- *       | kind | length | count | tag  | key | offset | distance   | length bytes | distance   |
- * ...
- *       +------+--------+-------+------+-----+--------+------------+--------------+------------+---
+ *        0      1        2       4     8     16       24         28
+ *       +------+--------+-------+-----+-----+--------+----------+--------------+----------+---
+ *       | kind | length | count | tag | key | offset | distance | length bytes | distance |
+ *       +------+--------+-------+-----+-----+--------+----------+--------------+----------+---
  *
  * An AM_RUN is several short AM for one handler, all of one length (a multiple of 8) and under one
  * tag: length and count stand where a RUN has them, the messages one behind the other.
@@ -297,7 +296,7 @@ static inline bool tug_packet_may_run(size_t length) {
     return length - 1 < UINT8_MAX;
 }
 
-/* The offset of the RUN that is open, if that one is near; or that one. */
+/* The offset of the RUN that is open, if `offset` is within 2 GiB of it; else `offset`. */
 static inline uint64_t tug_packet_run_base(const struct tug_packet *packet, uint64_t offset) {
     if (packet->run == NULL || packet->run->kind != TUG_RECORD_RUN)
         return offset;

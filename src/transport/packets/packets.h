@@ -478,16 +478,18 @@ bool tug_packets_go_by(struct tug_packets *packets, uint32_t peer, const void *w
 void tug_packets_post(struct tug_packets *packets, struct tug_operation *operation);
 
 /* The operation that ends with this counter and bears the last record of the packet that is open
- * for the peer and will be looked at: when one that is under way is acknowledged, or when the batch
- * ends. NULL: there is none. */
+ * for the peer, does not rest, and will be looked at: when one that is under way is acknowledged,
+ * or when the batch ends. NULL: there is none. */
 static inline struct tug_operation *tug_stream_bearer(const struct tug_packets *packets,
                                                       const struct tug_stream *stream,
                                                       const void *counter) {
+    const struct tug_fabric *fabric = packets->fabric;
     if (stream->open_last == TUG_NO_TAG || stream->waiting_first != TUG_NO_TAG ||
-        (tug_stream_idle(stream) && !stream->touched))
+        !stream->presses || (tug_stream_idle(stream) && !stream->touched))
         return NULL;
-    struct tug_operation *bearer = &packets->fabric->operations[stream->open_last];
-    return bearer->on_complete.d == counter ? bearer : NULL;
+    struct tug_operation *bearer = &fabric->operations[stream->open_last];
+    return bearer->on_complete.f == fabric->counter && bearer->on_complete.d == counter ? bearer
+                                                                                        : NULL;
 }
 
 /* Short writes that only count need not become operations behind one that does: of n that stand
