@@ -100,6 +100,11 @@
  * answers in 420 us in place of 300 (truly_passive). */
 #define TUG_QUICK_NS 1000000
 
+/* The program is expected to go on calling the host after so many beats in which it has. With one
+ * pace for all of them, a target that computes between its calls answers 1.2 times as late over TCP
+ * (truly_passive --busy-origin). */
+#define TUG_STEADY_BEATS 32
+
 /* The call of a thread that has been inside the host for so long may depend on an answer of this
  * process, so the offload thread enters the host even where that is the program's alone. Not tuned:
  * without it such a program hangs (mpi.own_functions). exit() waits for the offload thread for so
