@@ -23,7 +23,8 @@
 struct tug_gathering {
     /* Starts what all threads have written. False: something has found no room. Holder only. */
     bool (*start)(void);
-    /* The same of what has to go ahead of what this thread is about to do. Holder only. */
+    /* The same of what must precede this thread's next command: its own, and what other threads
+     * have written in order. Holder only. */
     bool (*start_ahead)(void);
     /* Is there anything to start? What happened before is seen. Any thread. */
     bool (*waits)(void);
@@ -67,18 +68,18 @@ void tug_engine_tell_of_gathered(uint32_t wanted);
 
 /* ---- inside the engine ---- */
 
-/* Does it want to be told, as it sleeps? Of what is written, and of anything that it would have to
- * look after. seq_cst, after that was made so: pairs with its look before it sleeps. */
+/* Is the sleeper's bit set? Then a thread that has made work for it, gathered or not, rings it.
+ * seq_cst, after that was made: pairs with the sleeper's look before it sleeps. */
 static inline bool tug_gather_wanted_by(uint32_t who) {
     return atomic_load(&tug_gather_wanted) & who;
 }
 
-/* This sleeper, who is `who`, is told from now on; it looks before it sleeps. Returns how long it
- * may sleep at most, limit_ns or less (< 0: without a limit). */
+/* Sets the sleeper's bit, `who`: writers ring it from now on. The sleeper looks once more before it
+ * sleeps. Returns the longest safe sleep, limit_ns or less (< 0: without a limit). */
 struct tug_sleeper;
 int64_t tug_gather_want(struct tug_sleeper *sleeper, uint32_t who, int64_t limit_ns);
 
-/* It looks at every beat. */
+/* Clears the bit: writers need not ring a sleeper that looks at every beat. */
 static inline void tug_gather_want_not(uint32_t who) {
     if (atomic_load_explicit(&tug_gather_wanted, memory_order_relaxed) & who)
         atomic_fetch_and(&tug_gather_wanted, ~who);

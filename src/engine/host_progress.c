@@ -109,7 +109,8 @@ void tug_host_beat(struct tug_engine *engine, struct tug_host_progress *progress
         progress->pace_ns = settling_ns + TUG_SETTLE_NS;
         return;
     }
-    if (tug_engine_wants_help() && served) { /* such callers get the host on, too */
+    /* such callers get the host on, too, if that is for services alone */
+    if (tug_engine_wants_help() && served && tug_host_only_services()) {
         progress->pace_ns = tug_sleep_slower(TUG_DOUBLINGS - 1);
         return;
     }

@@ -171,10 +171,14 @@ static inline bool goes_on(const struct tug_batch_form *form, enum tug_follows f
 }
 
 bool tug_small_begin_like(uint64_t offset, uint32_t *distance) {
-    const struct tug_batch_form form = tug_batch->form; /* callbacks may write others meanwhile */
+    /* callbacks may write others meanwhile */
+    const struct tug_batch_form form = tug_batch->form;
     const enum tug_follows follows = tug_burst.follows;
+    uint64_t known[TUG_FORM_WORDS];
+    memcpy(known, tug_small_form, sizeof(known));
     if (!tug_batch_begin(&form, tug_batch->how, offset, distance))
         return false;
+    memcpy(tug_small_form, known, sizeof(known));
     tug_burst.follows = (uint8_t)follows;
     return true;
 }

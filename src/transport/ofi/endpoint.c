@@ -23,7 +23,6 @@
  * is read waits. What libfabric reads into is its own until it says that it has done: only then is
  * a lost source told. Where nobody wants the data they are not read.
  */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -462,7 +461,8 @@ static void wake_reads(struct tug_ofi_endpoint *endpoint) {
 /* What the view has sent, and has not gone, is nobody's, nor what it was to read. */
 static void leave(struct tug_wire *wire) {
     struct tug_ofi_view *view = (struct tug_ofi_view *)wire;
-    assert(view->out == 0 && "a context ends when its operations have ended");
+    while (view->out > 0) /* a handler has started it while the others left: libfabric ends it */
+        (void)wire->endpoint->kind->poll(wire->endpoint);
     for (uint32_t i = 0; i < TUG_OFI_SENDS; i++) {
         struct tug_ofi_send *send = &view->endpoint->sends[i];
         if (!send->out || send->view != view)

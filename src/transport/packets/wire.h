@@ -102,10 +102,9 @@ struct tug_wire {
      * this row? Both are set by `open`. */
     uint32_t ports;
     bool atomics;
-    /* Of a row that is wired by the host: it carries no packets, as it has been opened; the same on
-     * all. And when it was armed last: had every process of another node a connection to this one,
-     * and had this one asked for none? Then hardly any of its messages come any more. */
-    bool no_packets;
+    bool no_packets; /* the row was opened for operations alone; the same on all */
+    /* At the last arm, every process of another node was connected to this one, and this one had
+     * asked for none: hardly any of the host's messages for the row come any more. */
     bool wired;
     /* By these the node's processes acknowledge its packets (node/words.h); NULL: packets do. */
     struct tug_words *words;

@@ -5,7 +5,6 @@
  * included. Packets go by it where all have shared receive queues and no row before it goes to all.
  * A process opens its devices once, for all contexts (endpoint.c): a context's state is a view of
  * each. private.h tells how the parts go together. */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +42,8 @@ static void leave(struct tug_wire *wire) {
         tug_endpoint_take_out(&view->rails[rail]->wire);
     if (view->verbs->untold > 0)
         (void)tug_verbs_poll(wire->endpoint); /* who has asked by this context is answered first */
-    assert(view->out == 0 && "a context ends when its operations have ended");
+    while (view->out > 0) /* a handler has started it while the others left: the card ends it */
+        (void)tug_verbs_poll(wire->endpoint);
     tug_verbs_contacts_end(view);
     tug_verbs_number_not(view);
 }

@@ -24,6 +24,8 @@ endforeach()
 tug_llcl_test(basic WAYS packets mpi CASE caller RANKS 2 ENV TUGBOAT_PROGRESS=caller)
 tug_llcl_test(answers WAYS packets mpi CASE caller RANKS 2 ENV TUGBOAT_PROGRESS=caller)
 tug_llcl_test(answers WAYS all CASE caller RANKS 2 NODES tcp ENV TUGBOAT_PROGRESS=caller)
+tug_llcl_test(native WAYS all packets RANKS 2 ENV TUGBOAT_RMA=native)
+tug_llcl_test(native WAYS all RANKS 2 NODES tcp ENV TUGBOAT_RMA=native)
 tug_llcl_test(basic WAYS mpi RANKS 2 NODES emulated)
 foreach(program IN ITEMS am call errors)
     tug_llcl_test(${program} WAYS packets mpi CASE few RANKS 2
