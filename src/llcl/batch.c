@@ -153,7 +153,7 @@ static void come_behind(uint64_t position) {
 /* ---- starting what is written ---- */
 
 static inline uint64_t bit_of(const struct tug_batch *batch) {
-    return batch != NULL && batch != &none ? batch->bit : 0;
+    return batch != NULL ? batch->bit : 0; /* that of `none` is 0 */
 }
 
 /* The first of a set that is not empty. It was published before its bit was set. */

@@ -245,6 +245,30 @@ static void forms_and_records_come_out_as_they_went_in(void **state) {
     end_job();
 }
 
+static void flush(struct tug_service *service) {
+    (void)service;
+}
+
+static bool busy(struct tug_service *service) {
+    (void)service;
+    return false;
+}
+
+static bool arm(struct tug_service *service) {
+    (void)service;
+    return true;
+}
+
+/* Something that is looked after by that poll; of one test at a time. */
+static struct tug_service *serve(bool (*poll)(struct tug_service *service, bool more_comes)) {
+    static struct tug_bell bell;
+    static struct tug_service service;
+    service = (struct tug_service){
+        .poll = poll, .flush = flush, .busy = busy, .arm = arm, .bell = &bell, .descriptor = -1};
+    tug_engine_serve(&service);
+    return &service;
+}
+
 /* A callback, which runs while room is made, writes a record of another form. */
 static uint64_t written_meanwhile;
 
@@ -257,23 +281,12 @@ static bool poll_and_write(struct tug_service *service, bool more_comes) {
     return false;
 }
 
-static void flush(struct tug_service *service);
-static bool busy(struct tug_service *service);
-static bool arm(struct tug_service *service);
-
 static void callbacks_write_other_forms_meanwhile(void **state) {
     (void)state;
-    static struct tug_bell bell;
-    struct tug_service service = {.poll = poll_and_write,
-                                  .flush = flush,
-                                  .busy = busy,
-                                  .arm = arm,
-                                  .bell = &bell,
-                                  .descriptor = -1};
     unsigned n = 0;
     begin_job();
     written_meanwhile = 1;
-    tug_engine_serve(&service);
+    struct tug_service *service = serve(poll_and_write);
     room = 0; /* the writer looks when its batch is full and nothing can be started */
     while (write_as(n, TUG_BATCH_WAITS))
         n++;
@@ -297,7 +310,7 @@ static void callbacks_write_other_forms_meanwhile(void **state) {
     assert_int_equal(order[(executed - 1) % 4096], n - 1);
     assert_int_equal(order[(executed - 2) % 4096], 77); /* it was written while n - 1 was begun */
     end_job();
-    tug_engine_unserve(&service);
+    tug_engine_unserve(service);
 }
 
 static void a_distance_reaches_as_far_as_it_can(void **state) {
@@ -353,26 +366,9 @@ static bool poll(struct tug_service *service, bool more_comes) {
     return false;
 }
 
-static void flush(struct tug_service *service) {
-    (void)service;
-}
-
-static bool busy(struct tug_service *service) {
-    (void)service;
-    return false;
-}
-
-static bool arm(struct tug_service *service) {
-    (void)service;
-    return true;
-}
-
 static void a_writer_looks_around_and_says_that_more_comes(void **state) {
     (void)state;
-    static struct tug_bell bell;
-    struct tug_service service = {
-        .poll = poll, .flush = flush, .busy = busy, .arm = arm, .bell = &bell, .descriptor = -1};
-    tug_engine_serve(&service);
+    struct tug_service *service = serve(poll);
     begin_job();
     looks[true] = looks[false] = 0;
     for (unsigned i = 0; i < 20 * MANY; i++)
@@ -387,23 +383,20 @@ static void a_writer_looks_around_and_says_that_more_comes(void **state) {
     assert_true(looks[false] > 0);
     room = UINT32_MAX;
     end_job();
-    tug_engine_unserve(&service);
+    tug_engine_unserve(service);
 }
 
 /* Once when it is served so, for what came before; then not without one. */
 static void with_jobs_alone_it_looks_once_before(void **state) {
     (void)state;
-    static struct tug_bell bell;
-    struct tug_service service = {
-        .poll = poll, .flush = flush, .busy = busy, .arm = arm, .bell = &bell, .descriptor = -1};
-    tug_engine_serve(&service);
+    struct tug_service *service = serve(poll);
     looks[false] = 0;
-    tug_engine_serve_with_jobs(&service);
+    tug_engine_serve_with_jobs(service);
     assert_true(looks[false] > 0);
     looks[false] = 0;
     tug_engine_call(append, NULL);
     assert_int_equal(looks[false], 0);
-    tug_engine_unserve(&service);
+    tug_engine_unserve(service);
 }
 
 static void append(void *value) {

@@ -291,11 +291,6 @@ static inline bool tug_packet_only_trails(const void *memory, size_t bytes) {
            (header->records == 2 && first->kind == TUG_RECORD_SIGNAL && first->sub != 0);
 }
 
-/* Can a write of that length be one of a RUN? */
-static inline bool tug_packet_may_run(size_t length) {
-    return length - 1 < UINT8_MAX;
-}
-
 /* The offset of the RUN that is open, if `offset` is within 2 GiB of it; else `offset`. */
 static inline uint64_t tug_packet_run_base(const struct tug_packet *packet, uint64_t offset) {
     if (packet->run == NULL || packet->run->kind != TUG_RECORD_RUN)
@@ -313,11 +308,11 @@ static inline bool tug_packet_runs(const struct tug_packet *packet, uint64_t key
            packet->capacity - packet->used >= tug_run_step(length);
 }
 
-/* Begins an empty RUN, if there is room for one of one write. */
+/* Begins an empty RUN, if there can be one and room for one write. */
 static inline bool tug_packet_begin_run(struct tug_packet *packet, uint32_t tag, uint64_t key,
                                         uint64_t offset, size_t length) {
     const uint64_t words[] = {key, offset};
-    if (!tug_packet_may_run(length) || tug_packet_room(packet) < tug_run_bytes(1, length))
+    if (length - 1 >= UINT8_MAX || tug_packet_room(packet) < tug_run_bytes(1, length))
         return false;
     struct tug_record_head *head = tug_packet_begin_record(packet, sizeof(*head) + sizeof(words));
     *head = (struct tug_record_head){TUG_RECORD_RUN, (uint8_t)length, 0, tag};
